@@ -53,6 +53,8 @@ struct Resources {
 pub(super) struct PodStatus {
     phase: Option<String>,
     start_time: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
     #[serde(rename = "hostIP")]
     host_ip: Option<String>,
     container_statuses: Option<Vec<ContainerStatus>>,
@@ -91,8 +93,9 @@ pub(super) struct KeptPod {
     pub(super) ended: Option<Timestamp>,
     pub(super) gpus: u32,
     pub(super) uncounted: bool,
-    /// Whether it looks like an exporter.
-    pub(super) is_exporter: bool,
+    /// The pod's IP address if it looks like an exporter; empty: it has none yet. `None`:
+    /// no exporter.
+    pub(super) exporter: Option<Arc<str>>,
     /// The IP address of its node. `None`: not reported, or the pod is no exporter and
     /// requests no GPU.
     pub(super) host: Option<Arc<str>>,
@@ -210,7 +213,7 @@ impl Kept for KeptPod {
             started: timestamp(status.start_time.as_deref()),
             running_since: status.running_since(),
             ended: status.ended(),
-            is_exporter,
+            exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default().into()),
         })
     }
 

@@ -21,6 +21,10 @@ impl KindName {
             kind: kind.into(),
         }
     }
+
+    pub(super) fn is_daemon_set(&self) -> bool {
+        (&*self.group, &*self.kind) == ("apps", "DaemonSet")
+    }
 }
 
 /// How many entries the pool may gain before unused ones are dropped.

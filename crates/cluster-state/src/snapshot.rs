@@ -16,7 +16,7 @@ use super::table::{Key, Table};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
-    ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, Workload,
+    ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, Workload,
 };
 
 /// The longest chain of controllers. Pod, ReplicaSet, Deployment and its controller
@@ -75,12 +75,14 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
         ..
     } = walk;
     let left_out = services.left_out;
+    let (exporters, exporter_nodes) = exporters(&tables.pods);
     let inventory = Inventory {
         authority: InventoryOrigin::Cluster,
         listed: known.listed,
         pods,
         departed,
-        exporter_nodes: exporter_nodes(&tables.pods),
+        exporter_nodes,
+        exporters,
         namespaces: cluster_objects(&tables.namespaces),
         nodes: cluster_objects(&tables.nodes),
         node_addresses: node_addresses(&tables.pods),
@@ -95,12 +97,21 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     (inventory, used)
 }
 
-/// The nodes of the pods that look like exporters, running or not.
-fn exporter_nodes(pods: &Table<KeptPod>) -> Vec<Arc<str>> {
-    let pods = pods.iter().map(|(_, pod)| pod);
-    let exporters = pods.filter(|pod| pod.is_exporter);
-    let nodes: BTreeSet<Arc<str>> = exporters.filter_map(|pod| pod.node.clone()).collect();
-    nodes.into_iter().collect()
+/// The pods that look like exporters, running or not, and their nodes.
+fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+    let (mut exporters, mut nodes) = (Vec::new(), BTreeSet::new());
+    for ((namespace, name), pod) in pods.iter() {
+        let Some(address) = &pod.exporter else {
+            continue;
+        };
+        exporters.push(ExporterPod {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            address: Some(Arc::clone(address)).filter(|address| !address.is_empty()),
+        });
+        nodes.extend(pod.node.clone());
+    }
+    (exporters, nodes.into_iter().collect())
 }
 
 /// The IP address and the name of each node, as its pods report them.
@@ -141,7 +152,8 @@ impl<'a> Walk<'a> {
     /// too, because its samples still count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
         let mut owners = Vec::new();
-        if let Some(controller) = &pod.controller {
+        let controller = pod.controller.as_ref();
+        if let Some(controller) = controller {
             owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
         }
         if pod.requests_gpu() || pod.node.is_some() {
@@ -159,6 +171,7 @@ impl<'a> Walk<'a> {
             ended: pod.ended,
             gpus: pod.gpus,
             uncounted: pod.uncounted,
+            daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),
             owners,
         }
     }

@@ -101,6 +101,8 @@ pub struct Pod {
     /// Whether it requests GPUs other than by a number of devices: a share, or a resource
     /// claim, which does not name its driver.
     pub uncounted: bool,
+    /// Whether a DaemonSet controls it, as it does exporters' pods.
+    pub daemon: bool,
     /// Indices into [`Inventory::workloads`]: its controller, that one's controller, and
     /// so on.
     pub owners: Vec<u32>,
@@ -157,6 +159,17 @@ impl ClusterObject {
     }
 }
 
+/// A pod that looks like a DCGM exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterPod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its IP address, once it has one, by which scrape targets are matched.
+    pub address: Option<Arc<str>>,
+}
+
 /// Whether the inventory comes from the cluster or is derived from the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InventoryOrigin {
@@ -184,6 +197,8 @@ pub struct Inventory {
     pub departed: Vec<Pod>,
     /// Nodes with an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
+    /// The exporters' pods, sorted by namespace and name.
+    pub exporters: Vec<ExporterPod>,
     /// Namespaces, sorted by name.
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.

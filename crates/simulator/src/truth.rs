@@ -12,7 +12,7 @@ use super::workloads::DAEMON_SET;
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::inventory::{
-    ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
+    ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 
 /// A pod's true mean over a window, and the precision of samples.
@@ -115,6 +115,7 @@ impl Fleet {
             ended: None,
             gpus: 0,
             uncounted: false,
+            daemon: true,
             owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
@@ -127,10 +128,12 @@ impl Fleet {
         let mut namespaces = self.orchestrator.workloads.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();
+        let (exporters, exporter_nodes) = self.exporter_pods();
         Inventory {
             authority: InventoryOrigin::Cluster,
             departed: self.departed(at),
-            exporter_nodes: self.exporter_nodes(),
+            exporter_nodes,
+            exporters,
             pods,
             namespaces: namespaces.iter().map(|name| self.namespace(name)).collect(),
             nodes: self.node_objects(),
@@ -173,12 +176,22 @@ impl Fleet {
         pods.map(|(_, pod)| self.pod(pod, at)).collect()
     }
 
-    fn exporter_nodes(&self) -> Vec<Arc<str>> {
+    fn exporter_pods(&self) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+        let host = |instance: &str| Some(instance.split_once(':')?.0.into());
+        let pods = self.exporters.iter().map(|exporter| ExporterPod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            address: host(&exporter.instance),
+        });
+        let mut pods: Vec<_> = pods.collect();
+        pods.sort_by(|left, right| {
+            (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
+        });
         let nodes = self.exporters.iter().map(|it| self.node_name(it.node));
         let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
         nodes.sort();
         nodes.dedup();
-        nodes
+        (pods, nodes)
     }
 
     /// A pod in its state at a time.
@@ -199,6 +212,7 @@ impl Fleet {
             ended: None,
             gpus: u32::try_from(pod.devices.len()).unwrap_or(u32::MAX),
             uncounted: false,
+            daemon: false,
             owners: pod.plan.owners.clone(),
         }
     }

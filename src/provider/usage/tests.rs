@@ -46,6 +46,7 @@ pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static
         ended: None,
         gpus: 0,
         uncounted: false,
+        daemon: false,
         owners: Vec::new(),
     }
 }

@@ -123,17 +123,19 @@ fn exporters_are_recognized_by_pod_name_image_and_configured_container_names() {
         ..WatchSettings::default()
     };
     let of = |name: &str, container: Value| {
-        let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]},
+                            "status": {"podIP": "10.0.0.1"}});
         let kept: Option<KeptPod> = keep(&raw(&object), &settings).unwrap();
-        kept.unwrap().is_exporter
+        kept.unwrap().exporter
     };
-    assert!(of("nvidia-dcgm-exporter-9xk2f", json!({})));
+    let address = Some("10.0.0.1".into());
+    assert_eq!(of("nvidia-dcgm-exporter-9xk2f", json!({})), address);
     let image = json!({"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"});
-    assert!(of("gpu-metrics", image));
-    assert!(of("agent", json!({"name": "gpu-agent"})));
+    assert_eq!(of("gpu-metrics", image), address);
+    assert_eq!(of("agent", json!({"name": "gpu-agent"})), address);
     // Many sidecars have this name.
-    assert!(!of("redis-0", json!({"name": "exporter"})));
-    assert!(!of("web-0", json!({"name": "web", "image": "nginx"})));
+    assert_eq!(of("redis-0", json!({"name": "exporter"})), None);
+    assert_eq!(of("web-0", json!({"name": "web", "image": "nginx"})), None);
 }
 
 #[test]

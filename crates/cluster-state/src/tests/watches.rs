@@ -59,7 +59,7 @@ async fn objects_have_their_creation_time_and_nodes_their_exporters() {
     let scene = Scene::start(|kube| {
         let mut exporter = pod("dcgm-exporter-x");
         exporter["spec"]["containers"] = json!([{"name": "c"}]);
-        exporter["status"] = json!({"phase": "Pending"});
+        exporter["status"] = json!({"phase": "Pending", "podIP": "10.0.0.1"});
         kube.put(PODS, exporter);
         let born = "2026-11-21T10:00:00Z";
         let node = json!({"metadata": {"name": "n0", "uid": "0", "creationTimestamp": born}});
@@ -71,6 +71,7 @@ async fn objects_have_their_creation_time_and_nodes_their_exporters() {
     let birth = Some(Timestamp::from_secs(1_795_255_200));
     assert_eq!(created.collect::<Vec<_>>(), [birth, None]);
     assert_eq!(inventory.exporter_nodes, ["n1".into()]);
+    assert_eq!(inventory.exporters[0].address.as_deref(), Some("10.0.0.1"));
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! Decides the owner of a device: checks a row's claim against the cluster's objects.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
-use super::super::inventory::{Inventory, InventoryOrigin, Pod};
+use super::super::inventory::{ExporterPod, Inventory, InventoryOrigin, Pod};
 use super::super::policy::MigWeight;
+use super::super::series::Owner;
 use super::super::store::DeviceRow;
+use super::super::targets::TargetId;
 use super::exporters::Exporters;
 use super::foreign::ForeignExporters;
 use super::resolved::{ResolvedRow, Sorted};
@@ -16,6 +19,8 @@ use apimachinery::time::Timestamp;
 pub(super) struct Claims<'a> {
     inventory: &'a Inventory,
     pub(super) exporters: Exporters<'a>,
+    /// The number of pods that the bare labels of each target name.
+    pods_on_target: HashMap<TargetId, usize>,
     clusters: Clusters<'a>,
     foreign_exporters: ForeignExporters<'a>,
 }
@@ -27,10 +32,21 @@ impl<'a> Claims<'a> {
         sorted: &[Sorted<'_, 'a>],
         inventory: &'a Inventory,
     ) -> Self {
+        let bare = || resolved.iter().filter(|row| row.is_bare);
+        let mut on_target: HashMap<TargetId, BTreeSet<_>> = HashMap::new();
+        for (row, owner) in bare().filter_map(|row| Some((row, row.owner?))) {
+            for target in row.targets {
+                let pods = on_target.entry(*target).or_default();
+                pods.insert((&owner.namespace, &owner.pod));
+            }
+        }
+        let counts = on_target.iter().map(|(id, pods)| (*id, pods.len()));
+        let pods_on_target = counts.collect();
         let named = |resolved: &ResolvedRow<'a>| Some((resolved.cluster?, proof(resolved)));
         Self {
             inventory,
             exporters: Exporters::among(resolved),
+            pods_on_target,
             clusters: Clusters::among(resolved.iter().filter_map(named)),
             foreign_exporters: ForeignExporters::among(sorted, inventory),
         }
@@ -91,18 +107,19 @@ impl<'a> Claims<'a> {
         let Some(owner) = resolved.owner else {
             return (Attribution::Unheld, None);
         };
+        let bare = resolved.is_bare;
+        let looks_like_exporter =
+            bare && (row.label_facts.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
         let Some(pod) = resolved.pod else {
-            let is_exporter = row.label_facts.suspect || self.exporters.is_behind(row, &owner.pod);
             let attribution = match inventory.authority {
-                _ if resolved.is_bare && is_exporter => Attribution::Unheld,
+                _ if looks_like_exporter => Attribution::Unheld,
                 InventoryOrigin::Series => Attribution::Held,
                 InventoryOrigin::Cluster => Attribution::Gone,
             };
             return (attribution, None);
         };
-        // A bare label can name the exporter's own pod.
-        if resolved.is_bare && !pod.requests_gpu() && !row.label_facts.proven {
+        if bare && !self.is_holder(row, owner, pod, looks_like_exporter) {
             return (Attribution::Unheld, None);
         }
         let elsewhere = |pod: &Pod| {
@@ -132,6 +149,35 @@ impl<'a> Claims<'a> {
         };
         ended.unwrap_or(Timestamp::MAX)
     }
+
+    /// Whether the pod that a bare label names holds the GPU. With `honor_labels: true` the
+    /// label holds the exporter's own pod where a GPU is not allocated; without the
+    /// exporter's Kubernetes mapping it does so everywhere. If bare labels of a target name
+    /// several pods, at most one of these is the exporter, except pods of a DaemonSet, which
+    /// replace each other.
+    fn is_holder(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> bool {
+        if pod.requests_gpu() || row.label_facts.proven {
+            return true;
+        }
+        let exporters = &self.inventory.exporters;
+        let is_owner =
+            |it: &ExporterPod| (&it.namespace, &it.name) == (&owner.namespace, &owner.pod);
+        if is_exporter || exporters.iter().any(is_owner) {
+            return false;
+        }
+        let instance = row.label_facts.labels.get_ignore_case("instance");
+        let address = host(instance.unwrap_or_default());
+        let is_behind = |it: &ExporterPod| it.address.as_deref() == Some(address);
+        let mut targets = row.targets.iter();
+        let are_several = |id: &TargetId| self.pods_on_target.get(id) > Some(&1);
+        exporters.iter().any(is_behind) || (targets.any(are_several) && !pod.daemon)
+    }
+}
+
+/// The host of an `instance`, without the brackets of an IPv6 address.
+fn host(instance: &str) -> &str {
+    let host = instance.rsplit_once(':').map_or(instance, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Whether a row is of this cluster: its pod is known, and on the node that the row names.

@@ -9,16 +9,32 @@ const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
 
 const CASES: &str = "
-# a bare pod holds a GPU by the labels of its series if it requests one
-window 60; pods p
-A p job=d instance=i: 40*3
+# a bare pod that requests no GPU holds one only by evidence
+window 60; pods p q; gpus p 0
+A p job=d instance=10.0.0.1:9400: 40*3
+= p -
 gpus p 1 = p 40
-gpus p 0 = p -
+exporter e 10.0.0.1 = p 40
+exporter e 10.0.0.2 = p -
+exporter p 10.0.0.1 = p -
+
+# the address of an exporter can be one of IPv6
+window 60; pods p q; gpus p 0
+A p job=d instance=[fd00::2]:9400: 40*3
+exporter e fd00::2 = p 40
 
 # a bare pod that requests no GPU holds one by labels of holders
-window 60; pods p; gpus p 0
-A p job=d instance=i vgpu=0: 40*3
+window 60; pods p q; gpus p 0
+A p job=d instance=10.0.0.1:9400 vgpu=0: 40*3
 = p 40
+
+# of several bare pods on a target all but exporters hold their GPUs
+window 60; pods p q; gpus p 0
+A p job=d: 40*3
+B q job=d: 40*3
+= p 40
+daemon p = p -
+exporter p - = p -
 
 # readings from after a pod's end count for no pod
 // At second 15 both pods hold a GPU, at 30, 45 and 60 one of them. The device stays, unheld.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::scene::{Scene, at, object, policy, samples};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Inventory, PodPhase};
+use gpu_metrics::inventory::{ExporterPod, Inventory, PodPhase};
 use gpu_metrics::policy::{
     Activity, ActivityCondition, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
 };
@@ -147,6 +147,11 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
         (["nodes", "none"], _) => inventory.nodes.clear(),
         (["nodes", name], _) => inventory.nodes.push(object(name)),
         (["exporters", node], _) => inventory.exporter_nodes = vec![(*node).into()],
+        (["exporter", _, address], _) => inventory.exporters.push(ExporterPod {
+            namespace: "n".into(),
+            name: name.into(),
+            address: Some((*address).into()).filter(|_| *address != "-"),
+        }),
         (["namespaces", "none"], _) => inventory.namespaces.clear(),
         (["created", secs], _) => {
             let since = Some(at(number(secs)));
@@ -163,6 +168,7 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
         }
         (["listed", secs], _) => inventory.listed = Some(at(number(secs))),
         (["node", _, node], Some(pod)) => pod.node = Some((*node).into()),
+        (["daemon", _], Some(pod)) => pod.daemon = true,
         (["gpus", _, count], Some(pod)) => pod.gpus = number(count) as u32,
         (["ended", _, secs], Some(pod)) => {
             (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(number(secs))));

@@ -219,6 +219,7 @@ impl Scene {
                 ended: None,
                 gpus: 1,
                 uncounted: false,
+                daemon: false,
                 owners: vec![0],
             });
         }

@@ -91,6 +91,7 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
             })
             .collect(),
         workloads: names.iter().flat_map(|name| workloads(name)).collect(),
+        exporters: Vec::new(),
         ..Inventory::default()
     }
 }
@@ -144,6 +145,7 @@ fn pod(held: &Held, workloads: &[&str]) -> Pod {
         ended: None,
         gpus: u32::try_from(held.devices.len()).unwrap(),
         uncounted: false,
+        daemon: false,
         owners: vec![first, first + 1, first + 2],
     }
 }
