@@ -59,7 +59,7 @@ fn nanos(text: &str) -> Option<u64> {
         };
         total = whole
             .checked_mul(unit)?
-            .checked_add(part_of(unit, fraction)?)?
+            .checked_add(part_of(unit, fraction))?
             .checked_add(total)?;
         rest = tail;
     }
@@ -72,10 +72,20 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// These decimals of a unit.
-fn part_of(unit: u64, fraction: &str) -> Option<u64> {
-    let part: f64 = format!("0.{fraction}0").parse().ok()?;
-    Some((part * unit as f64) as u64)
+/// The fraction of a unit, with Go's rounding and its limit of digits
+/// (`time/format.go`, `leadingFraction`).
+fn part_of(unit: u64, fraction: &str) -> u64 {
+    let (mut number, mut scale) = (0_u64, 1.0);
+    for digit in fraction.bytes() {
+        let next = number.checked_mul(10);
+        let next = next.and_then(|next| next.checked_add(u64::from(digit - b'0')));
+        let Some(next) = next.filter(|next| *next <= 1 << 63) else {
+            break;
+        };
+        number = next;
+        scale *= 10.0;
+    }
+    (number as f64 * (unit as f64 / scale)) as u64
 }
 
 /// Prints a duration in Prometheus' canonical form: `1m30s`, `0s`.
@@ -145,6 +155,19 @@ mod tests {
         }
         assert_eq!(parse_duration("0").unwrap(), Duration::ZERO);
         assert_eq!(format_duration(Duration::ZERO), "0s");
+    }
+
+    #[test]
+    fn fractions_are_rounded_as_in_go() {
+        for (text, nanos) in [
+            ("0.29h", 1_044_000_000_000),
+            ("0.57m", 34_200_000_000),
+            ("1.15s", 1_150_000_000),
+            ("0.100000000000000000000h", 360_000_000_000),
+        ] {
+            let parsed = parse_duration(text).unwrap();
+            assert_eq!(parsed, Duration::from_nanos(nanos), "{text}");
+        }
     }
 
     /// `table.tsv` is the output of `table.go`.
