@@ -216,9 +216,13 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
     let remedy = match home.map(Registered::release) {
         None => "install the server: docs/install.md".to_owned(),
-        Some(None) => "create it again: kubectl apply -f manifests/apiservices.yaml".to_owned(),
+        // The file has other APIServices too: one of them may belong to KEDA.
+        Some(None) => format!(
+            "create it again: apply the document of {} in manifests/apiservices.yaml",
+            registered.name
+        ),
         Some(Some([namespace, name])) => format!(
-            "create it again: helm upgrade {name} CHART -n {namespace} --reuse-values, with the installed chart"
+            "create it again: run helm upgrade for the release {namespace}/{name}, with the installed chart and --reuse-values"
         ),
     };
     registered.finding(&GM102, "does not exist", &remedy)
