@@ -103,9 +103,9 @@ impl Authenticator {
     }
 
     /// To be called when the store answered 401 or 403. The next request has another secret,
-    /// unless the present one is new.
+    /// at most once in five minutes.
     pub fn refused(&self) {
-        self.secret.refused(SystemTime::now());
+        self.secret.refused();
     }
 
     async fn issue(&self) -> Result<Issued<Secret>, CloudAuthError> {

@@ -1,10 +1,12 @@
-//! A secret that expires, renewed before it does.
+//! A secret that expires, renewed before it does. Renewals do not depend on the wall clock, which
+//! may be set back; only the end of a secret is a time of it.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::error::CloudAuthError;
 
@@ -16,9 +18,9 @@ const AHEAD: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// How old a secret is that is renewed because the store refused it. A store refuses an
-/// account without permissions whatever its secret is.
-const REFUSED: Duration = Duration::from_secs(300);
+/// How long after a renewal that a refusal of the store caused another refusal causes none.
+/// A store refuses an account without permissions whatever its secret is.
+const FORCED: Duration = Duration::from_secs(300);
 
 pub(crate) struct Issued<S> {
     pub(crate) secret: S,
@@ -26,10 +28,9 @@ pub(crate) struct Issued<S> {
     pub(crate) end: Option<SystemTime>,
 }
 
-/// A secret, and when it was issued and expires.
+/// A secret, and when it expires.
 pub(crate) struct Held<S> {
     pub(crate) secret: S,
-    issued: SystemTime,
     end: Option<SystemTime>,
 }
 
@@ -42,7 +43,9 @@ impl<S> Held<S> {
 struct State<S> {
     held: Option<Arc<Held<S>>>,
     /// When the next attempt is due; `None`: never.
-    next: Option<SystemTime>,
+    next: Option<Instant>,
+    /// When a refusal of the store last caused a renewal.
+    forced: Option<Instant>,
     /// Why the last attempt failed.
     failure: Option<CloudAuthError>,
 }
@@ -63,7 +66,8 @@ impl<S> Default for Renewed<S> {
     fn default() -> Self {
         let state = State {
             held: None,
-            next: Some(SystemTime::UNIX_EPOCH),
+            next: Some(Instant::now()),
+            forced: None,
             failure: None,
         };
         Self {
@@ -104,7 +108,7 @@ impl<S> Renewed<S> {
     /// The result of the last attempt; `None`: an attempt is due.
     fn known(&self, now: SystemTime) -> Option<Result<Arc<Held<S>>, CloudAuthError>> {
         let state = self.state.lock();
-        if state.next.is_some_and(|next| next <= now) {
+        if state.next.is_some_and(|next| next <= Instant::now()) {
             return None;
         }
         let valid = state.valid(now).map(Ok);
@@ -122,42 +126,42 @@ impl<S> Renewed<S> {
                 if state.failure.take().is_some() {
                     tracing::info!("credentials for Prometheus are issued again");
                 }
-                state.next = end.map(|end| renewal(now, end));
-                let held = Held {
-                    secret,
-                    issued: now,
-                    end,
-                };
-                Ok(Arc::clone(state.held.insert(Arc::new(held))))
+                let pause = end.map(|end| renewal(now, end));
+                state.next = pause.and_then(|pause| Instant::now().checked_add(pause));
+                let held = Arc::new(Held { secret, end });
+                Ok(Arc::clone(state.held.insert(held)))
             }
             Err(error) => {
                 let was_failing = state.failure.replace(error.clone()).is_some();
                 let Some(valid) = state.valid(now) else {
-                    state.next = Some(now + RETRY_FIRST);
+                    state.next = Some(Instant::now() + RETRY_FIRST);
                     return Err(error);
                 };
                 if !was_failing {
                     tracing::warn!(%error, "credentials for Prometheus were not renewed; the former ones are used until they expire");
                 }
-                let retry = now + RETRY;
-                state.next = Some(valid.end.map_or(retry, |end| end.min(retry)));
+                let pause = valid.end.map_or(RETRY, |end| left(now, end).min(RETRY));
+                state.next = Some(Instant::now() + pause);
                 Ok(valid)
             }
         }
     }
 
-    /// Records that a store refused the secret: the next [`Self::get`] renews it if it is old.
-    pub(crate) fn refused(&self, now: SystemTime) {
-        let mut state = self.state.lock();
-        let held = state.held.as_ref();
-        if held.is_some_and(|held| held.issued + REFUSED <= now) {
-            state.next = Some(now);
+    /// Records that a store refused the secret: the next [`Self::get`] renews it.
+    pub(crate) fn refused(&self) {
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        if state.forced.is_none_or(|at| at + FORCED <= now) {
+            (state.next, state.forced) = (Some(now), Some(now));
         }
     }
 }
 
-/// When a secret issued at `now` is to be renewed.
-fn renewal(now: SystemTime, end: SystemTime) -> SystemTime {
-    let life = end.duration_since(now).unwrap_or_default();
-    end - AHEAD.min(life / 5)
+fn left(now: SystemTime, end: SystemTime) -> Duration {
+    end.duration_since(now).unwrap_or_default()
+}
+
+/// How long after `now` a secret that was issued then is to be renewed.
+fn renewal(now: SystemTime, end: SystemTime) -> Duration {
+    let life = left(now, end);
+    life - AHEAD.min(life / 5)
 }

@@ -1,7 +1,9 @@
-//! Renewal of secrets; times are arguments.
+//! Renewal of secrets; times are arguments, or of the paused clock.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use super::*;
 use crate::renewal::{Issued, Renewed};
@@ -14,47 +16,70 @@ fn failure() -> CloudAuthError {
     CloudAuthError::NoRegion
 }
 
-/// Gets the secret at a time in seconds; `issued` is the issuer's answer.
-async fn get(
-    renewed: &Renewed<u32>,
-    second: u64,
-    issued: Result<(u32, u64), CloudAuthError>,
-) -> Result<u32, CloudAuthError> {
-    let issue = || async {
-        issued.map(|(secret, end)| Issued {
-            secret,
-            end: Some(at(end)),
-        })
-    };
-    renewed
-        .get(|| at(second), issue)
-        .await
-        .map(|held| held.secret)
+struct Scene {
+    renewed: Renewed<u32>,
+    start: Instant,
 }
 
-#[tokio::test]
+impl Scene {
+    fn new() -> Self {
+        Self {
+            renewed: Renewed::default(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Gets the secret at a time in seconds; `issued` is the issuer's answer.
+    async fn get(
+        &self,
+        second: u64,
+        issued: Result<(u32, u64), CloudAuthError>,
+    ) -> Result<u32, CloudAuthError> {
+        self.get_with_clock(second, at(second), issued).await
+    }
+
+    async fn get_with_clock(
+        &self,
+        second: u64,
+        clock: SystemTime,
+        issued: Result<(u32, u64), CloudAuthError>,
+    ) -> Result<u32, CloudAuthError> {
+        let then = self.start + Duration::from_secs(second);
+        tokio::time::advance(then - Instant::now()).await;
+        let issue = || async {
+            issued.map(|(secret, end)| Issued {
+                secret,
+                end: Some(at(end)),
+            })
+        };
+        let held = self.renewed.get(|| clock, issue).await;
+        held.map(|held| held.secret)
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_secret_is_renewed_ahead_of_its_end_and_kept_until_then_if_that_fails() {
-    let renewed = Renewed::default();
-    assert_eq!(get(&renewed, 0, Ok((1, 3600))).await, Ok(1));
-    assert_eq!(get(&renewed, 3299, Ok((2, 9999))).await, Ok(1), "not due");
-    assert_eq!(get(&renewed, 3300, Err(failure())).await, Ok(1));
+    let scene = Scene::new();
+    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
+    assert_eq!(scene.get(3299, Ok((2, 9999))).await, Ok(1), "not due");
+    assert_eq!(scene.get(3300, Err(failure())).await, Ok(1));
     // It is tried again after 30 s.
-    assert_eq!(get(&renewed, 3329, Ok((2, 9999))).await, Ok(1));
-    assert_eq!(get(&renewed, 3330, Err(failure())).await, Ok(1));
-    assert_eq!(get(&renewed, 3599, Err(failure())).await, Ok(1));
-    let ended = get(&renewed, 3600, Err(failure())).await;
+    assert_eq!(scene.get(3329, Ok((2, 9999))).await, Ok(1));
+    assert_eq!(scene.get(3330, Err(failure())).await, Ok(1));
+    assert_eq!(scene.get(3599, Err(failure())).await, Ok(1));
+    let ended = scene.get(3600, Err(failure())).await;
     assert_eq!(ended, Err(failure()));
-    assert_eq!(get(&renewed, 3601, Ok((2, 9999))).await, Ok(2));
+    assert_eq!(scene.get(3601, Ok((2, 9999))).await, Ok(2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn secrets_that_expire_soon_are_requested_every_half_minute() {
-    let renewed = Renewed::default();
-    assert_eq!(get(&renewed, 0, Ok((1, 100))).await, Ok(1));
-    assert_eq!(get(&renewed, 79, Ok((2, 100))).await, Ok(1));
-    assert_eq!(get(&renewed, 80, Ok((2, 100))).await, Ok(2));
-    assert_eq!(get(&renewed, 89, Ok((3, 100))).await, Ok(2));
-    assert_eq!(get(&renewed, 100, Ok((3, 200))).await, Ok(3));
+    let scene = Scene::new();
+    assert_eq!(scene.get(0, Ok((1, 100))).await, Ok(1));
+    assert_eq!(scene.get(79, Ok((2, 100))).await, Ok(1));
+    assert_eq!(scene.get(80, Ok((2, 100))).await, Ok(2));
+    assert_eq!(scene.get(89, Ok((3, 100))).await, Ok(2));
+    assert_eq!(scene.get(100, Ok((3, 200))).await, Ok(3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,12 +106,29 @@ async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
     }
 }
 
-#[tokio::test]
-async fn a_refused_secret_is_renewed_if_it_is_old() {
-    let renewed = Renewed::default();
-    assert_eq!(get(&renewed, 0, Ok((1, 3600))).await, Ok(1));
-    renewed.refused(at(299));
-    assert_eq!(get(&renewed, 299, Ok((2, 3600))).await, Ok(1));
-    renewed.refused(at(300));
-    assert_eq!(get(&renewed, 300, Ok((2, 3600))).await, Ok(2));
+#[tokio::test(start_paused = true)]
+async fn a_refused_secret_is_renewed_once_in_five_minutes() {
+    let scene = Scene::new();
+    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
+    scene.renewed.refused();
+    assert_eq!(scene.get(10, Ok((2, 3600))).await, Ok(2));
+    scene.renewed.refused();
+    assert_eq!(scene.get(299, Ok((3, 3600))).await, Ok(2));
+    scene.renewed.refused();
+    assert_eq!(scene.get(300, Ok((3, 3600))).await, Ok(2));
+    scene.renewed.refused();
+    assert_eq!(scene.get(301, Ok((3, 3600))).await, Ok(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_delays_no_renewal_and_no_further_attempt() {
+    let back = SystemTime::UNIX_EPOCH;
+    let scene = Scene::new();
+    assert_eq!(scene.get(0, Err(failure())).await, Err(failure()));
+    let next = scene.get_with_clock(1, back, Ok((1, 3600))).await;
+    assert_eq!(next, Ok(1));
+    let scene = Scene::new();
+    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
+    let due = scene.get_with_clock(3300, back, Ok((2, 9999))).await;
+    assert_eq!(due, Ok(2));
 }
