@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use tower::{BoxError, ServiceBuilder};
 
 use super::error::{CallError, ClientError, chain, excerpt};
+use super::token::TokenFile;
 use limits::file::yaml;
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -79,6 +80,7 @@ pub struct Client {
     address: Arc<str>,
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
+    token: Option<Arc<TokenFile>>,
     /// Path prefixes, and the in-process client that receives the requests for paths with
     /// one of them.
     near: Option<(&'static [&'static str], kube::Client)>,
@@ -98,7 +100,7 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be read or is invalid.
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
-        let ((config, cluster), from) = match access {
+        let ((mut config, cluster), from) = match access {
             ClusterAccess::Kubeconfig(path) => (
                 read_kubeconfig(Some(path), None).await?,
                 path.display().to_string(),
@@ -113,6 +115,10 @@ impl Client {
             ClusterAccess::InCluster => (in_cluster()?, "service account".to_owned()),
         };
         let address = config.cluster_url.to_string();
+        let token = match take_token_file(&mut config) {
+            Some(path) => Some(TokenFile::open(path).await?),
+            None => None,
+        };
         let client = stack(config).map_err(|error| {
             let why = chain(&error);
             ClientError(format!(
@@ -123,6 +129,7 @@ impl Client {
             client,
             address: address.trim_end_matches('/').into(),
             cluster: cluster.map(Into::into),
+            token: token.map(Arc::new),
             near: None,
         })
     }
@@ -134,6 +141,7 @@ impl Client {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
             cluster: None,
+            token: None,
             near: None,
         }
     }
@@ -248,6 +256,9 @@ impl Client {
             .header(ACCEPT, HeaderValue::from_static(accept));
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
+        }
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.header().await);
         }
         // Paths contain names from objects. Only an invalid response can contain a name
         // that makes an invalid path.
@@ -364,6 +375,17 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
     let cluster = named.and_then(|it| Some(it.context.as_ref()?.cluster.clone()));
     let config = Config::from_custom_kubeconfig(file, &options).await;
     Ok((config.map_err(|error| unusable(&error))?, cluster))
+}
+
+/// Takes the token file out of a configuration, if it is the credential in use
+/// (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
+fn take_token_file(config: &mut Config) -> Option<PathBuf> {
+    let auth = &mut config.auth_info;
+    let basic = auth.username.is_some() && auth.password.is_some();
+    if auth.auth_provider.is_some() || basic || auth.token.is_some() {
+        return None;
+    }
+    auth.token_file.take().map(Into::into)
 }
 
 fn in_cluster() -> Result<Found, ClientError> {

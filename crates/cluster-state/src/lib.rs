@@ -62,5 +62,6 @@ mod target;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod token;
 mod watch;
 mod wire;
