@@ -87,6 +87,8 @@ pub struct KubeReviewer {
     tokens: ReviewEndpoint,
     accesses: ReviewEndpoint,
     lines: LineLimit<()>,
+    /// Whether it runs with the server's account, which needs a binding for reviews.
+    is_server: bool,
 }
 
 impl KubeReviewer {
@@ -99,6 +101,16 @@ impl KubeReviewer {
             lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
                 tracing::error!(left_out, "more reviews failed within a minute");
             }),
+            is_server: true,
+        }
+    }
+
+    /// A reviewer with the rights of the user who runs `check`.
+    #[must_use]
+    pub fn for_check(client: Client) -> Self {
+        Self {
+            is_server: false,
+            ..Self::new(client.clone(), client)
         }
     }
 
@@ -140,9 +152,12 @@ impl KubeReviewer {
     ) -> Result<S, ReviewError> {
         let ReviewEndpoint { client, path, .. } = asked;
         let answer = attempts(client, path, &review.to_string().into()).await;
-        let answer = answer.map_err(|error| {
-            let remedy = Binding::AuthDelegator.remedy(&error.to_string());
-            error.with_remedy(&remedy.unwrap_or_default())
+        let answer = answer.map_err(|error| match &error {
+            CallError::Forbidden { text, .. } if self.is_server => {
+                let remedy = Binding::AuthDelegator.remedy(text).unwrap_or_default();
+                error.with_remedy(&remedy)
+            }
+            _ => error,
         });
         asked.note(&answer);
         let decoded = answer.and_then(|answer| {
@@ -178,7 +193,14 @@ fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
     struct Reviewed<S> {
         status: S,
     }
-    let reviewed: Reviewed<S> = serde_json::from_slice(answer).ok()?;
+    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    // Go writes an empty list as null, which the Rust type does not accept.
+    if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
+        for values in extra.values_mut().filter(|values| values.is_null()) {
+            *values = Value::Array(Vec::new());
+        }
+    }
+    let reviewed: Reviewed<S> = serde_json::from_value(answer).ok()?;
     Some(reviewed.status)
 }
 

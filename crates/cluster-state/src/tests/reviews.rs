@@ -53,9 +53,11 @@ fn alice() -> Identity {
 #[tokio::test]
 async fn a_known_token_gives_its_user_with_groups_and_extras() {
     let status = json!({"authenticated": true, "user": {
-        "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"]}}});
+        "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"], "none": null}}});
     let (verdict, posted) = token(status).await;
-    assert!(matches!(verdict, TokenVerdict::Authenticated(who) if who == alice()));
+    let mut known = alice();
+    known.extra.insert("none".to_owned(), Vec::new());
+    assert!(matches!(verdict, TokenVerdict::Authenticated(who) if who == known));
     assert_eq!(posted["kind"], "TokenReview");
     assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
 }
@@ -133,6 +135,13 @@ async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     kube.fault(TOKENS, Fault::Forbidden);
     let forbidden = ask().await;
     assert!(forbidden.contains("system:auth-delegator"), "{forbidden}");
+    let check = KubeReviewer::for_check(connect(&kube).await);
+    let of_check = check.token(&Token("t0k3n".to_owned())).await;
+    let of_check = of_check.unwrap_err().to_string();
+    assert!(
+        of_check.contains("cannot") && !of_check.contains("auth-delegator"),
+        "{of_check}"
+    );
     let echo = r#"{"spec":{"token":"t0k3n"},"status":"t0k3n"}"#;
     for text in ["", "{}", "null", echo] {
         kube.fault(TOKENS, Fault::Text(text.to_owned()));
