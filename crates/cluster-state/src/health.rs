@@ -1,9 +1,11 @@
 //! State of the watches, for readiness, metrics and the log.
 //!
-//! The log has one line when a failure of a watch begins and one when it ends.
+//! The log has one line when a failure begins, at most one for each kind of error of a watch,
+//! and one when it ends. An outage of kube-apiserver is one failure, however many watches it
+//! breaks.
 
-use std::collections::BTreeMap;
-use std::mem::discriminant;
+use std::collections::{BTreeMap, HashSet};
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,6 +41,8 @@ pub struct WatchHealth {
     pub complete: bool,
     /// The error of the last call, if it failed.
     condition: Condition<CallError, Instant>,
+    /// The kinds of errors since it last worked.
+    kinds: HashSet<Discriminant<CallError>>,
     /// Time of the last message from the server: an object, a bookmark, a list, an
     /// accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
@@ -69,15 +73,22 @@ impl WatchHealth {
     }
 }
 
+#[derive(Debug, Default)]
+struct WatchStates {
+    watches: BTreeMap<Arc<str>, WatchHealth>,
+    /// Whether kube-apiserver answers.
+    outage: Condition<(), Instant>,
+}
+
 /// The states of all watches, by name. Clones share one registry.
 #[derive(Clone, Debug, Default)]
-pub struct WatchRegistry(Arc<Mutex<BTreeMap<Arc<str>, WatchHealth>>>);
+pub struct WatchRegistry(Arc<Mutex<WatchStates>>);
 
 impl WatchRegistry {
     /// Every watch, by name.
     #[must_use]
     pub fn watches(&self) -> Vec<WatchHealth> {
-        self.0.lock().values().cloned().collect()
+        self.0.lock().watches.values().cloned().collect()
     }
 
     /// The required watches that were never complete, each with its reason: the
@@ -118,7 +129,7 @@ impl WatchRegistry {
         let inner = self.0.lock();
         let mut last = None;
         for name in INVENTORY {
-            let error = inner.get(name)?.condition.state().reason()?;
+            let error = inner.watches.get(name)?.condition.state().reason()?;
             last = Some(error).filter(|error| error.is_forbidden());
             last?;
         }
@@ -137,12 +148,13 @@ impl WatchRegistry {
             need,
             complete: false,
             condition: Condition::default(),
+            kinds: HashSet::new(),
             last_contact: None,
             objects: 0,
             failures: 0,
             left_out: 0,
         };
-        self.0.lock().insert(Arc::clone(&name), health);
+        self.0.lock().watches.insert(Arc::clone(&name), health);
         Reporter {
             registry: self.clone(),
             name,
@@ -158,14 +170,15 @@ pub(super) struct Reporter {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.registry.0.lock().remove(&self.name);
+        self.registry.0.lock().watches.remove(&self.name);
     }
 }
 
 impl Reporter {
     /// Changes the watch's entry, which exists as long as the reporter.
     fn change<T>(&self, change: impl FnOnce(&mut WatchHealth) -> T) -> Option<T> {
-        self.registry.0.lock().get_mut(&self.name).map(change)
+        let mut states = self.registry.0.lock();
+        states.watches.get_mut(&self.name).map(change)
     }
 
     pub(super) fn contact(&self, objects: usize) {
@@ -176,34 +189,47 @@ impl Reporter {
     }
 
     pub(super) fn well(&mut self) {
+        let now = Instant::now();
+        let outage = self.registry.0.lock().outage.set(None, now);
         let former = self.change(|watch| {
             watch.complete = true;
-            watch.condition.set(None, Instant::now())
+            watch.kinds.clear();
+            watch.condition.set(None, now)
         });
-        if let Some(Some(State::Failing { since, .. })) = former {
+        if let Some(State::Failing { since, .. }) = outage {
+            let secs = since.elapsed().as_secs();
+            tracing::info!("kube-apiserver answers after {secs} s");
+        } else if let Some(Some(State::Failing { reason, since })) = former
+            && !reason.is_outage()
+        {
             let secs = since.elapsed().as_secs();
             tracing::info!(watch = &*self.name, "recovered after {secs} s");
         }
     }
 
     pub(super) fn failed(&mut self, error: &CallError) {
-        let former = self.change(|watch| {
-            watch.failures += 1;
-            if watch.need == Need::WhereAllowed && error.is_forbidden() {
-                watch.need = Need::Optional;
-            }
-            watch.condition.set(Some(error.clone()), Instant::now())
-        });
-        let is_new = |former: State<CallError, _>| {
-            let known = former.reason();
-            known.is_none_or(|known| discriminant(known) != discriminant(error))
-        };
-        if former.flatten().is_some_and(is_new) {
+        if self.begins(error) {
             tracing::warn!(
                 watch = &*self.name,
                 "{error}; retrying, the known objects are kept"
             );
         }
+    }
+
+    /// Records a failed call. Returns whether to log it: it is the first error of its kind
+    /// since the watch last worked, and not part of a known outage.
+    fn begins(&self, error: &CallError) -> bool {
+        let now = Instant::now();
+        let is_new = self.change(|watch| {
+            watch.failures += 1;
+            if watch.need == Need::WhereAllowed && error.is_forbidden() {
+                watch.need = Need::Optional;
+            }
+            watch.condition.set(Some(error.clone()), now);
+            watch.kinds.insert(discriminant(error))
+        });
+        let begins_outage = || self.registry.0.lock().outage.set(Some(()), now).is_some();
+        is_new == Some(true) && (!error.is_outage() || begins_outage())
     }
 
     /// Counts an object that was left out. Only the first one of a watch is logged.
@@ -291,6 +317,39 @@ mod tests {
         watches[0].well();
         assert_eq!(registry.unbound(), None);
         assert_eq!(registry.unready().len(), 3);
+    }
+
+    #[test]
+    fn an_outage_is_logged_once_for_all_watches_and_ends_with_the_first_answer() {
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        let mut nodes = registry.enter("nodes", Need::Required);
+        let late = CallError::Timeout("https://a".into(), Duration::from_secs(60));
+        assert!(pods.begins(&away()));
+        let outage = || registry.0.lock().outage.state().since();
+        let begun = outage();
+        assert!(!nodes.begins(&away()) && !nodes.begins(&late));
+        assert!(begun.is_some() && outage() == begun);
+        nodes.well();
+        assert_eq!(outage(), None);
+        assert_eq!(registry.watches()[1].failures, 1);
+        pods.well();
+        assert!(nodes.begins(&late));
+    }
+
+    #[test]
+    fn errors_that_alternate_are_logged_once_until_the_watch_works() {
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        let status = |code| CallError::Status("https://a".into(), code, String::new());
+        let cut = CallError::Cut("https://a".into(), String::new());
+        for is_new in [true, false, false] {
+            assert_eq!(pods.begins(&status(500)), is_new);
+            assert_eq!(pods.begins(&cut), is_new);
+            assert!(!pods.begins(&status(503)));
+        }
+        pods.well();
+        assert!(pods.begins(&cut));
     }
 
     #[test]
