@@ -106,7 +106,7 @@ impl Frame {
         self.view.targets.get(id.0 as usize)
     }
 
-    /// The times of the samples of rows, which are one device's.
+    /// The times of the first and the newest sample of rows.
     pub(crate) fn heard(&self, rows: &[RowId]) -> Option<SampleTimes> {
         let heard = rows.iter().filter_map(|row| self.sample_times(*row));
         heard.reduce(|one, other| SampleTimes {

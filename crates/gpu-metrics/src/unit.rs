@@ -104,17 +104,17 @@ impl Scales {
         self.contrary.is_some()
     }
 
-    /// Records the unit that the scrape at `at` shows. The unit of the job, `of_job`, is in
-    /// force until there is a verdict. The unit in force changes after several scrapes over
+    /// Records the unit that the scrape at `at` shows. The unit of most exporters of the source
+    /// or job, `common`, is in force until there is a verdict. The unit in force changes after several scrapes over
     /// at least `throughout_ms` have shown only the other unit.
     pub(crate) fn take(
         &mut self,
         shown: Scale,
         at: Timestamp,
-        of_job: Option<Scale>,
+        common: Option<Scale>,
         throughout_ms: i64,
     ) {
-        match self.verdict.or(of_job) {
+        match self.verdict.or(common) {
             Some(in_force) if in_force != shown => {
                 let (since, scrapes) = self.contrary.unwrap_or((at, 0));
                 self.contrary = Some((since, scrapes.saturating_add(1)));
@@ -154,13 +154,13 @@ mod tests {
     }
 
     /// The unit after scrapes each 15 s, one letter for each: percent, ratio, no unit.
-    fn after(scrapes: &str, of_job: Option<Scale>) -> Scales {
+    fn after(scrapes: &str, common: Option<Scale>) -> Scales {
         let mut scales = Scales::default();
         for (secs, shown) in (0..).step_by(15).zip(scrapes.chars()) {
             let at = Timestamp::from_secs(secs);
             match shown {
-                'p' => scales.take(Percent, at, of_job, 300_000),
-                'r' => scales.take(Ratio, at, of_job, 300_000),
+                'p' => scales.take(Percent, at, common, 300_000),
+                'r' => scales.take(Ratio, at, common, 300_000),
                 _ => {}
             }
         }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_of_the_job_is_in_force_until_there_is_a_verdict() {
+    fn the_common_unit_is_in_force_until_there_is_a_verdict() {
         let first = after("p", Some(Ratio));
         assert_eq!((first.verdict(), first.is_doubted()), (None, true));
         assert_eq!(after("r", Some(Ratio)).verdict(), Some(Ratio));

@@ -55,9 +55,9 @@ pub struct Settings {
 /// Batches in, snapshots out.
 #[derive(Debug)]
 pub struct Pipeline {
-    settings: Settings,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
+    signals: Vec<SignalId>,
     intake: Intake,
     store: Store,
     /// What was read of each Prometheus, by its id.
@@ -73,7 +73,7 @@ impl Pipeline {
     /// An empty pipeline.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let policy = &settings.policy;
+        let policy = settings.policy;
         let signals = settings
             .signals
             .iter()
@@ -98,11 +98,12 @@ impl Pipeline {
         let fresh_ms = store(0).targets().longest_fresh_ms();
         let back_ms = START_MS.max(window_ms + fresh_ms);
         let store = store(back_ms);
-        let needed = needed_of_whole_gpus(policy, &settings.metrics);
+        let needed = needed_of_whole_gpus(&policy, &settings.metrics);
         Self {
-            policy: Arc::new(settings.policy.clone()),
-            metrics: settings.metrics.clone().into(),
-            intake: Intake::new(settings.signals.clone(), settings.exporter.clone(), needed),
+            policy: Arc::new(policy),
+            metrics: settings.metrics.into(),
+            signals: settings.signals.iter().map(|spec| spec.id).collect(),
+            intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
             reads: (0..settings.prometheus)
                 .map(|id| Reads::new(PrometheusId(id), signals, back_ms))
@@ -111,7 +112,6 @@ impl Pipeline {
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
-            settings,
         }
     }
 
@@ -167,14 +167,19 @@ impl Pipeline {
     /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
     pub fn answered(&mut self, of: PrometheusId, signal: SignalId, now: Timestamp) {
         let of_all = !self.is_of_mig_alone(of, signal, now);
-        self.reads_mut(of).answered(signal, now, of_all);
+        let has_series = self.store.has_signal(signal);
+        let reads = self.reads_mut(of);
+        reads.answered(signal, now, (of_all, has_series));
     }
 
     /// Removes all samples if the clock was set back, because they lie in the future. Then
     /// [`Pipeline::range`] is that of a start again.
     pub fn start_over_if_set_back(&mut self, of: PrometheusId, now: Timestamp) {
         if now.millis() + BACK_MS < self.reads_of(of).latest().millis() {
-            *self = Self::new(self.settings.clone());
+            self.store.clear();
+            self.reads.iter_mut().for_each(Reads::start_over);
+            self.swept = Timestamp::MIN;
+            self.began = None;
         }
     }
 
@@ -185,7 +190,11 @@ impl Pipeline {
         self.reads_mut(of).asked(now);
         self.began.get_or_insert(now);
         self.store.advance(now);
-        self.intake.take(batch, &mut self.store, now)
+        let report = self.intake.take(batch, &mut self.store, now);
+        if report.applied.accepted + report.applied.invalid > 0 {
+            self.reads_mut(of).sampled(batch.signal);
+        }
+        report
     }
 
     /// Records that Prometheus refused a query over [`Pipeline::range`]: the range is
@@ -208,8 +217,8 @@ impl Pipeline {
             return self.store.series_len() == 0;
         };
         let is_read = |reads: &Reads| {
-            let mut signals = self.settings.signals.iter().map(|spec| spec.id);
-            signals.all(|it| reads.is_answered(it) || !self.is_wanted(reads.of(), it, now))
+            let mut signals = self.signals.iter();
+            signals.all(|it| reads.is_answered(*it) || !self.is_wanted(reads.of(), *it, now))
         };
         now.millis() - began.millis() >= READY_AFTER_MS || self.reads.iter().all(is_read)
     }
@@ -220,9 +229,8 @@ impl Pipeline {
         let known = self.reads.iter().filter(|reads| reads.has_answered());
         let known: Vec<&Reads> = known.collect();
         let is_answered = |id| !known.is_empty() && known.iter().all(|it| it.is_answered(id));
-        let signals = self.settings.signals.iter().map(|spec| spec.id.0 + 1);
-        let signals = 0..signals.max().unwrap_or(0);
-        signals.map(|id| is_answered(SignalId(id))).collect()
+        let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
+        (0..last).map(|id| is_answered(SignalId(id))).collect()
     }
 
     /// The samples (for explanations and tests).

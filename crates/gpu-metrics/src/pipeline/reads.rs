@@ -20,6 +20,10 @@ struct Read {
     until: Option<Timestamp>,
     /// When it was last queried for all devices.
     of_all: Option<Timestamp>,
+    /// Whether it had a new sample since the last answer.
+    has_new_samples: bool,
+    /// Whether it ever had a new sample.
+    had_samples: bool,
     /// The number of refusals in a row.
     refusals: u32,
 }
@@ -101,13 +105,30 @@ impl Reads {
         self.until(signal).is_some()
     }
 
-    /// Records an answer to a query with this evaluation time, and whether the query
-    /// covered all devices.
-    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, of_all: bool) {
+    /// Records that an answer has new samples of a signal.
+    pub(super) fn sampled(&mut self, signal: SignalId) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
+            (read.has_new_samples, read.had_samples) = (true, true);
+        }
+    }
+
+    /// Records an answer to a query with this evaluation time; whether the query covered all
+    /// devices, and whether the signal has series.
+    pub(super) fn answered(
+        &mut self,
+        signal: SignalId,
+        now: Timestamp,
+        (of_all, has_series): (bool, bool),
+    ) {
+        if let Some(read) = self.of_signals.get_mut(signal.index()) {
+            // Without a new sample `until` stays: once the store continues, reading
+            // resumes there.
+            let stopped = !read.has_new_samples && has_series && read.had_samples;
             *read = Read {
-                until: Some(now),
+                until: read.until.filter(|_| stopped).or(Some(now)),
                 of_all: of_all.then_some(now).or(read.of_all),
+                has_new_samples: false,
+                had_samples: read.had_samples,
                 refusals: 0,
             };
         }
@@ -118,6 +139,11 @@ impl Reads {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
             read.refusals = read.refusals.saturating_add(1);
         }
+    }
+
+    /// Reads again as at a start.
+    pub(super) fn start_over(&mut self) {
+        *self = Self::new(self.of, self.of_signals.len(), self.back_ms);
     }
 
     /// Ends a round: the next one begins at the newest sample of the target furthest

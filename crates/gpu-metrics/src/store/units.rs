@@ -11,8 +11,8 @@ use super::{SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 impl Store {
-    /// The unit of a target's signal: configured, detected, or its job's; percent by
-    /// default.
+    /// The unit of a target's signal: configured, detected, or that of its source or
+    /// job; percent by default.
     pub(super) fn scale(&self, target: TargetId, signal: SignalId) -> Scale {
         let set = self.settings.scale;
         let shown = set.or_else(|| self.targets.scale(target, signal));

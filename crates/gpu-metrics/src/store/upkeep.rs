@@ -5,13 +5,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::super::batch::PrometheusId;
-use super::super::frame::Frame;
-use super::super::grid::{Reading, RowId};
+use super::super::frame::{Frame, SampleTimes};
+use super::super::grid::{Columns, Reading, RowId};
 use super::super::series::SeriesInfo;
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
-use super::{DeviceRow, Series, SeriesId, Store};
+use super::{DeviceRow, NO_SAMPLE, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 /// Samples of one scrape have one time. Devices under one name whose samples are further
@@ -278,6 +278,17 @@ impl Store {
             }
         }
         gone
+    }
+
+    /// Removes all samples, because the clock went back. Series and units stay known.
+    pub(crate) fn clear(&mut self) {
+        self.signals.fill(Columns::default());
+        for series in self.series.iter_mut().flatten() {
+            series.newest = NO_SAMPLE;
+        }
+        self.heard.fill(SampleTimes::NEVER);
+        self.targets.clear();
+        self.generation += 1;
     }
 
     /// Sources and targets.

@@ -1,11 +1,13 @@
 //! How late samples are when they are first read, and how long a reading is valid: F and
 //! L of docs/numbers.md.
 
-use super::{PrometheusId, Target, TargetId, Targets};
+use std::collections::HashMap;
+
+use super::{Job, PrometheusId, Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 /// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
-/// `deployment/values.yaml`), assumed while no interval of a source is known.
+/// `deployment/values.yaml`), assumed while no interval of a job is known.
 pub(super) const ASSUMED_MS: i64 = 15_000;
 
 /// How many scrape intervals a sample is valid for.
@@ -69,17 +71,21 @@ impl Targets {
         self.set_lags(now);
     }
 
-    /// Sets S of every target: its own, or the median of its source's.
+    /// Sets S of every target: its own, or the median of its job's.
     fn set_intervals(&mut self) {
-        let mut known = vec![Vec::new(); self.sources.len()];
+        let mut known: HashMap<Job, Vec<i64>> = HashMap::new();
         for target in self.targets.iter_mut().flatten() {
             target.scrape_ms = target.gaps.interval_ms();
-            known[usize::from(target.name.source)].extend(target.scrape_ms);
+            let job = self.sources[usize::from(target.name.source)].job();
+            known.entry(job).or_default().extend(target.scrape_ms);
         }
-        let of_sources: Vec<Option<i64>> = known.iter_mut().map(|it| at_share(it, 1, 2)).collect();
+        let of_jobs = known.into_iter();
+        let of_jobs = of_jobs.map(|(job, mut known)| (job, at_share(&mut known, 1, 2)));
+        let of_jobs: HashMap<Job, Option<i64>> = of_jobs.collect();
         for target in self.targets.iter_mut().flatten() {
-            let of_source = of_sources[usize::from(target.name.source)];
-            target.scrape_ms = target.scrape_ms.or(of_source);
+            let job = self.sources[usize::from(target.name.source)].job();
+            let of_job = || of_jobs.get(&job).copied().flatten();
+            target.scrape_ms = target.scrape_ms.or_else(of_job);
         }
     }
 

@@ -63,7 +63,7 @@ struct Name {
 struct Target {
     name: Name,
     gaps: Gaps,
-    /// S from its own samples or its source's, milliseconds.
+    /// S from its own samples or its job's, milliseconds.
     scrape_ms: Option<i64>,
     lateness: Lateness,
     /// The age of its newest sample when that was first seen, milliseconds.
@@ -105,6 +105,15 @@ struct Source {
     targets: u32,
 }
 
+/// A scrape job of a Prometheus.
+type Job = (PrometheusId, Arc<str>);
+
+impl Source {
+    fn job(&self) -> Job {
+        (self.key.prometheus, Arc::clone(&self.job))
+    }
+}
+
 /// All sources and targets.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
@@ -118,6 +127,8 @@ pub struct Targets {
     ids: HashMap<Name, TargetId>,
     /// The unit of a signal in most targets of a source.
     scales_of_sources: HashMap<(u16, SignalId), Scale>,
+    /// The same for a job.
+    scales_of_jobs: HashMap<(Job, SignalId), Scale>,
     /// Names that stand for several exporters, and their number of targets.
     divided: HashMap<Name, u32>,
 }
@@ -316,6 +327,17 @@ impl Targets {
         };
         self.source_ids.insert(key, index);
         index
+    }
+
+    /// Resets times and movements, because the clock went back.
+    pub(crate) fn clear(&mut self) {
+        for target in self.targets.iter_mut().flatten() {
+            target.gaps = Gaps::default();
+            target.lateness = Lateness::default();
+            target.measured = Timestamp::MIN;
+            target.read = Timestamp::MIN;
+            target.movement = Movement::default();
+        }
     }
 
     fn target(&self, id: TargetId) -> Option<&Target> {

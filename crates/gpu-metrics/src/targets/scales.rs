@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::signal::SignalId;
 use super::super::unit::{Scale, Scales};
-use super::{Target, TargetId, Targets};
+use super::{Job, Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 impl Target {
@@ -18,23 +18,18 @@ impl Target {
 
 impl Targets {
     /// The unit of a target's signal, if one is known: its own verdict, or that of most
-    /// targets of its source.
+    /// targets of its source or, if that has none, of its job.
     pub(crate) fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
         let target = self.target(id)?;
         let own = target.scales(signal).and_then(Scales::verdict);
-        own.or_else(|| self.scale_of_source(target.name.source, signal))
+        own.or_else(|| self.common_scale(target, signal))
     }
 
-    fn scale_of_source(&self, source: u16, signal: SignalId) -> Option<Scale> {
-        self.scales_of_sources.get(&(source, signal)).copied()
-    }
-
-    /// The sources whose unit of a signal is detected: the index, the job and the unit.
-    pub fn scales_of(&self, signal: SignalId) -> impl Iterator<Item = (u16, &str, Scale)> {
-        (0..).zip(&self.sources).filter_map(move |(index, source)| {
-            let scale = self.scale_of_source(index, signal)?;
-            Some((index, &*source.job, scale))
-        })
+    fn common_scale(&self, target: &Target, signal: SignalId) -> Option<Scale> {
+        let of_source = self.scales_of_sources.get(&(target.name.source, signal));
+        let job = || (self.source_of(target).job(), signal);
+        let of_job = || self.scales_of_jobs.get(&job());
+        of_source.or_else(of_job).copied()
     }
 
     /// Whether scrapes of a target contradict the unit in force.
@@ -52,8 +47,8 @@ impl Targets {
         (shown, at): (Scale, Timestamp),
         throughout_ms: i64,
     ) -> bool {
-        let source = self.target(id).map(|target| target.name.source);
-        let of_source = source.and_then(|source| self.scale_of_source(source, signal));
+        let target = self.target(id);
+        let common = target.and_then(|target| self.common_scale(target, signal));
         let Some(target) = self.target_mut(id) else {
             return false;
         };
@@ -64,25 +59,33 @@ impl Targets {
         });
         let scales = &mut target.scales[place].1;
         let before = scales.verdict();
-        scales.take(shown, at, of_source, throughout_ms);
+        scales.take(shown, at, common, throughout_ms);
         scales.verdict() != before
     }
 
-    /// Determines the unit of a signal in most targets of each source again.
+    /// Determines the unit of a signal in most targets of each source and job again.
     pub(crate) fn count_scales(&mut self, signal: SignalId) {
         // The number of targets in percent minus those in ratios.
-        let mut counts: HashMap<u16, i64> = HashMap::new();
+        let mut of_sources: HashMap<u16, i64> = HashMap::new();
+        let mut of_jobs: HashMap<Job, i64> = HashMap::new();
         for target in self.targets.iter().flatten() {
-            match target.scales(signal).and_then(Scales::verdict) {
-                Some(Scale::Percent) => *counts.entry(target.name.source).or_default() += 1,
-                Some(Scale::Ratio) => *counts.entry(target.name.source).or_default() -= 1,
-                None => {}
-            }
+            let more = match target.scales(signal).and_then(Scales::verdict) {
+                Some(Scale::Percent) => 1,
+                Some(Scale::Ratio) => -1,
+                None => continue,
+            };
+            *of_sources.entry(target.name.source).or_default() += more;
+            *of_jobs.entry(self.source_of(target).job()).or_default() += more;
         }
         self.scales_of_sources.retain(|(_, of), _| *of != signal);
-        for (source, more) in counts {
+        self.scales_of_jobs.retain(|(_, of), _| *of != signal);
+        for (source, more) in of_sources {
             let scale = Scale::set(more < 0);
             self.scales_of_sources.insert((source, signal), scale);
+        }
+        for (job, more) in of_jobs {
+            let scale = Scale::set(more < 0);
+            self.scales_of_jobs.insert((job, signal), scale);
         }
     }
 

@@ -75,7 +75,7 @@ fn a_longer_scrape_interval_is_noticed() {
 fn an_exporter_without_gaps_has_the_interval_of_its_job() {
     let mut scene = started(60);
     let sample = [sample(0.0, 40.0)];
-    let new = "UUID=B job=dcgm instance=new namespace=n pod=q";
+    let new = "UUID=B job=dcgm prometheus=other instance=new namespace=n pod=q";
     round(&mut scene, new, &sample, 5);
     let targets = scene.pipeline.store().targets();
     assert!(targets.iter().all(|(.., scrape_ms)| scrape_ms == 60_000));

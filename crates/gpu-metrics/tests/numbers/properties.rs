@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::answers::Answers;
 use super::scene::{SENTINEL, Scene, ZERO, at, policy, sample};
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::Sample;
+use gpu_metrics::batch::{PrometheusId, Sample};
 use gpu_metrics::signal::SignalId;
 
 const PODS: [&str; 3] = ["a", "b", "c"];
@@ -153,6 +153,10 @@ fn a_clock_set_back_by_years_starts_over() {
         let at = then(f64::from(scrape) * 15.0);
         late.push(Sample { at, value: 30.0 });
     }
+    scene
+        .pipeline
+        .start_over_if_set_back(PrometheusId(0), then(46.0));
+    assert!(!scene.pipeline.is_ready(then(46.0)));
     scene.feed_at(SignalId::MEM_COPY_UTIL, &labels(0), &late, then(46.0));
     let answers = Answers::new(scene.snapshot_at(then(46.0)));
     assert_eq!(answers.flagship("pods n/a"), Some(30.0));

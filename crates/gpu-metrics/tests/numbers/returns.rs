@@ -1,7 +1,10 @@
 //! Values when targets return or samples arrive late.
 
+use bytes::Bytes;
+
 use super::answers::Answers;
 use super::scene::{Scene, at, policy, samples};
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
@@ -47,4 +50,31 @@ fn a_target_that_becomes_later_by_more_than_f_is_missing_until_its_samples_come(
     let absent: Vec<usize> = (9..30).filter(|now| two[*now].is_none()).collect();
     assert_eq!(absent, [12, 13, 14]);
     assert!(two[9..].iter().flatten().all(|sum| *sum == 400.0));
+}
+
+#[test]
+fn after_empty_answers_the_range_reaches_back_to_the_last_sample() {
+    let (signal, other) = (SignalId::MEM_COPY_UTIL, SignalId::FB_USED);
+    let mut scene = Scene::new(policy(60)).mcu(&labels(0), "40 40 40 40");
+    let all = samples(&"1 ".repeat(21));
+    for scrape in 4..=20 {
+        let now = at(15.0 * f64::from(scrape));
+        scene.feed_at(
+            other,
+            &labels(0),
+            &all[..=usize::try_from(scrape).unwrap()],
+            now,
+        );
+        scene.pipeline.take(&Batch::new(signal, Bytes::new()), now);
+        scene.snapshot_at(now);
+    }
+    // From F before its last sample, which is at second 50.
+    let range = |signal| {
+        scene
+            .pipeline
+            .range(PrometheusId(0), signal, at(300.0))
+            .as_secs()
+    };
+    assert_eq!(range(signal), 295);
+    assert!(range(other) < 200, "{}", range(other));
 }

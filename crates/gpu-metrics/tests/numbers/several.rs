@@ -34,6 +34,15 @@ fn a_round_of_minutes_leaves_the_samples_of_other_servers() {
     assert_eq!(snapshot.cluster_value(0), None);
 }
 
+#[test]
+fn units_stay_known_when_a_clock_is_set_back() {
+    let mut scene = Scene::new(policy(60)).mcu(&labels(0), &"0.5 ".repeat(41));
+    let before = samples(&"1 ".repeat(11));
+    scene.feed_from(NEAR, MCU, &labels(0), (&before, at(160.0)));
+    let snapshot = scene.snapshot_at(at(161.0));
+    assert_eq!(snapshot.cluster_value(0).map(|it| it.value), Some(100.0));
+}
+
 /// Both have the same job, and targets of the same name.
 #[test]
 fn each_server_has_its_own_lateness() {
