@@ -47,6 +47,9 @@ impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
     fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
+        if tally.is_none_held() {
+            return;
+        }
         self.first.get_or_insert(instant);
         let Some(value) = tally.number else {
             return;

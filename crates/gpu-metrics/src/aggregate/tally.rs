@@ -261,17 +261,18 @@ impl Tally {
         }
     }
 
+    /// Whether the measure covers held devices, and no answering device is held.
+    pub(super) fn is_none_held(&self) -> bool {
+        let over = match self.measure {
+            Measure::Devices { over, .. } => over,
+            _ => return false,
+        };
+        over == Over::Held && self.counted == 0
+    }
+
     /// The group's number at the instant.
     fn number(&mut self, answers: &Answers, min_devices: f64) -> Option<f64> {
-        let over_held = matches!(
-            self.measure,
-            Measure::Devices {
-                over: Over::Held,
-                ..
-            }
-        );
-        let is_none_held = over_held && self.counted == 0;
-        let is_defined = !is_none_held && self.is_defined(answers, min_devices);
+        let is_defined = !self.is_none_held() && self.is_defined(answers, min_devices);
         is_defined.then(|| self.value(answers))
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cases::check;
 use super::scene::{Scene, at, policy};
 use gpu_metrics::dcgm::metrics;
+use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 
 const CASES: &str = "
 # the original averages the non-zero readings of the whole cluster
@@ -166,7 +167,8 @@ free A job=d instance=i b pod_uid=u-b vgpu=0: 6000*3
 // A collector converts percentages: docs/exporter.md, After the scrape.
 A p job=rhoai: 1 0.5 0.25 0.25
 B q job=plain: 1*4
-= p 50; q 1
+C r job=rhoai prometheus=shard-1: 1*4
+= p 50; q 1; r 100
 
 # with configured ratios a percent is no reading
 window 60; ratios
@@ -248,6 +250,30 @@ fn a_value_has_the_time_of_its_newest_sample_and_the_length_of_its_window() {
     assert_eq!((mean.window_secs, mean.at), (30, at(80.0)));
     let original = value("40 40", "avg_GPU_utilization");
     assert_eq!((original.window_secs, original.value), (30, 40.0));
+}
+
+#[test]
+fn a_window_over_held_devices_begins_when_one_is_held() {
+    let free = "UUID=A Hostname=node-1";
+    let mut scene = Scene::new(policy(90))
+        .cluster(&[("n/p", None)])
+        .mcu(free, "80 80 80 80")
+        .mcu(
+            &format!("{free} exported_namespace=n exported_pod=p"),
+            "· · · · 80 80",
+        );
+    let answers = scene.answers();
+    let node = answers.group("nodes node-1").unwrap();
+    for (over, window_secs) in [(Over::Held, 30), (Over::All, 90)] {
+        let (value, reducer) = (DeviceValue::MemoryUtilization, Reducer::Mean);
+        let measure = Measure::Devices {
+            value,
+            reducer,
+            over,
+        };
+        let values = answers.snapshot.evaluate(&[node], &measure, None, None);
+        assert_eq!(values[0].unwrap().window_secs, window_secs, "{over:?}");
+    }
 }
 
 #[test]
