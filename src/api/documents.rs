@@ -113,7 +113,8 @@ impl Documents {
             .discovery
             .get(target)
             .ok_or(RequestFailure::NoSuchPath)?;
-        Ok(response::success(forms.of(form.format), form))
+        let (media_type, document) = (form.format.media_type(), forms.of(form));
+        Ok(response::shared(media_type, document, form.gzip))
     }
 
     pub(crate) fn openapi(

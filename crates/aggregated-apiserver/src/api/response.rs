@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use super::documents::{Tagged, compress};
+use super::documents::{EncodedDocument, Tagged, compress};
 use super::negotiate::{Format, ResponseForm, takes_gzip};
 use super::status::RequestFailure;
 use super::{json, object};
@@ -23,11 +23,24 @@ pub(super) struct AlreadyLogged;
 
 /// A response with code 200.
 pub fn success(body: Bytes, form: ResponseForm) -> Response<Full<Bytes>> {
-    ok(form.format.media_type(), dress(body, form), form.gzip)
+    let body = dress(body, form);
+    let compressed = form.gzip.then(|| compress(&body)).flatten();
+    ok(form.format.media_type(), body, compressed)
 }
 
-fn ok(media_type: &'static str, body: Bytes, takes_gzip: bool) -> Response<Full<Bytes>> {
-    let Some(compressed) = takes_gzip.then(|| compress(&body)).flatten() else {
+/// A response with a document that is the same for all clients. It is compressed once, for
+/// clients that accept gzip.
+pub fn shared(
+    media_type: &'static str,
+    document: &EncodedDocument,
+    takes_gzip: bool,
+) -> Response<Full<Bytes>> {
+    let compressed = takes_gzip.then(|| document.compressed()).flatten();
+    ok(media_type, document.plain().clone(), compressed.cloned())
+}
+
+fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Response<Full<Bytes>> {
+    let Some(compressed) = compressed else {
         return typed(StatusCode::OK, media_type, body);
     };
     let mut response = typed(StatusCode::OK, media_type, compressed);
@@ -60,7 +73,7 @@ pub fn kept(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        ok(media_type, document.body.clone(), takes_gzip(request))
+        shared(media_type, &document.body, takes_gzip(request))
     };
     let headers = response.headers_mut();
     vary_by_accept(headers);
