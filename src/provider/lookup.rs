@@ -2,7 +2,7 @@
 //! cached, or are computed now.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,12 +26,15 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 /// The most cached values of the cluster. One more drops all of them.
 const MOST_CACHED: usize = 256;
 
+/// The place of a value of the cluster. The first request for it computes it.
+type Answer = Arc<OnceLock<Option<Value>>>;
+
 /// A snapshot, and cached values that were computed from it.
 #[derive(Debug)]
 pub(super) struct AnsweredSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
     /// Values of the cluster that were computed for requests, by metric and selector.
-    pub(super) of_cluster: Mutex<HashMap<(usize, Narrowed), Option<Value>>>,
+    pub(super) of_cluster: Mutex<HashMap<(usize, Narrowed), Answer>>,
     /// Why values may be missing; `None`: the source works.
     pub(super) trouble: Option<String>,
     /// The resource names by which pods request GPUs, as text.
@@ -69,6 +72,15 @@ impl AnsweredSnapshot {
             now: snapshot.at_source(query.now),
             looks,
         })
+    }
+
+    /// The place of the cluster's value of a metric for a selector.
+    fn answer(&self, of: (usize, Narrowed)) -> Answer {
+        let mut known = self.of_cluster.lock();
+        if known.len() >= MOST_CACHED && !known.contains_key(&of) {
+            known.clear();
+        }
+        known.entry(of).or_default().clone()
     }
 }
 
@@ -149,25 +161,27 @@ impl<'a> Lookup<'a> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
-        // Fifty autoscalers with the same selector cause one computation.
-        let key = (self.metric, self.narrowed.clone());
-        if let Some(known) = self.current.of_cluster.lock().get(&key) {
-            return Ok(self.fresh(*known));
+        let cluster = [self.snapshot.layout().cluster()];
+        let answer = self.current.answer((self.metric, self.narrowed.clone()));
+        if answer.get().is_none() {
+            self.allow_rows(&cluster)?;
         }
-        let values = self.values(&[self.snapshot.layout().cluster()])?;
-        let value = values.into_iter().next().flatten();
-        let mut known = self.current.of_cluster.lock();
-        if known.len() >= MOST_CACHED {
-            known.clear();
-        }
-        known.insert(key, value);
-        Ok(value)
+        // Fifty autoscalers with the same selector cause one computation: the first request
+        // computes the value, and the others wait for it. Values of objects are computed
+        // for each request.
+        let compute = || self.compute(&cluster).into_iter().next().flatten();
+        Ok(self.fresh(*answer.get_or_init(compute)))
+    }
+
+    /// Fails if values of these groups need more looks than the limit.
+    fn allow_rows(&self, groups: &[&Object]) -> Result<(), ProviderError> {
+        let rows: usize = groups.iter().map(|group| group.members.len()).sum();
+        self.allow(rows as u64 * self.looks_per_row())
     }
 
     /// Values that are not in the snapshot.
     pub(super) fn values(&self, groups: &[&Object]) -> Result<Vec<Option<Value>>, ProviderError> {
-        let rows: usize = groups.iter().map(|group| group.members.len()).sum();
-        self.allow(rows as u64 * self.looks_per_row())?;
+        self.allow_rows(groups)?;
         let values = self.compute(groups).into_iter();
         Ok(values.map(|value| self.fresh(value)).collect())
     }
@@ -292,13 +306,24 @@ impl<'a> Lookup<'a> {
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
-    /// The error that objects have no value.
+    /// The error that objects have no value. Some reasons need a connected cluster.
     pub(super) fn no_object(
         &self,
         of: &str,
         group: Option<&Object>,
         objects: &ObjectSelection,
     ) -> ProviderError {
+        let by_labels =
+            matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
+        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
+        let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
+        if alone && (by_labels || by_owner) {
+            return ProviderError::NoValue(
+                "no cluster is connected, so labels and owners of pods are not known: \
+                 ask for pods by name, for all pods, namespaces or nodes"
+                    .to_owned(),
+            );
+        }
         let rows = self.rows_of(objects);
         if rows.is_empty() && self.request_none(objects) {
             let (metric, gpus) = (&self.spec.name, &self.current.gpus);
@@ -357,4 +382,27 @@ fn why(absence: Absence) -> Option<String> {
                 .to_owned()
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::tests::explained::shared_gpu;
+
+    #[test]
+    fn equal_requests_share_one_value_and_cached_values_are_limited() {
+        let current = AnsweredSnapshot {
+            snapshot: shared_gpu().0.snapshot().unwrap(),
+            of_cluster: Mutex::default(),
+            trouble: None,
+            gpus: "".into(),
+        };
+        let answer = |metric| current.answer((metric, Narrowed::default()));
+        assert!(Arc::ptr_eq(&answer(0), &answer(0)));
+        assert!(!Arc::ptr_eq(&answer(0), &answer(1)));
+        for metric in 0..1000 {
+            answer(metric);
+            assert!(current.of_cluster.lock().len() <= MOST_CACHED);
+        }
+    }
 }
