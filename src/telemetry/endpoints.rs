@@ -12,6 +12,9 @@ use http_body_util::Full;
 use super::health::{Health, Probe};
 use super::metrics::{Exposition, Metrics};
 
+/// The longest name of a check.
+const MAX_NAME: usize = 63;
+
 /// The response to `/livez`, `/readyz` or `/healthz`; `query` is the raw query string
 /// (`verbose`, and any number of `exclude=NAME`).
 ///
@@ -22,14 +25,16 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
         match pair.split_once('=').unwrap_or((pair, "")) {
             // Go checks that the parameter exists, not its value.
             ("verbose", _) => verbose = true,
-            ("exclude", name) => exclude.push(name),
+            ("exclude", name) if is_name(name) => exclude.push(name),
             _ => {}
         }
     }
     let mut lines = String::new();
     let mut well = true;
+    let mut unknown = exclude.clone();
     for finding in health.examine(probe) {
         let name = finding.name;
+        unknown.retain(|excluded| *excluded != name);
         let line = if exclude.contains(&name) {
             format!("[+]{name} excluded: ok\n")
         } else if finding.trouble.is_none() {
@@ -41,6 +46,11 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
             format!("[-]{name} failed, which does not count: reason withheld\n")
         };
         lines.push_str(&line);
+    }
+    if !unknown.is_empty() {
+        let names = unknown.join("\",\"");
+        let warning = "warn: some health checks cannot be excluded: no matches for";
+        lines.push_str(&format!("{warning} \"{names}\"\n"));
     }
     let name = probe.name();
     if !well {
@@ -77,6 +87,11 @@ pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<B
     let exposition = Exposition::wanted(&accept.join(","));
     let body = metrics.render(exposition);
     typed(StatusCode::OK, exposition.media_type(), body.into())
+}
+
+fn is_name(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(allowed)
 }
 
 fn text(code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

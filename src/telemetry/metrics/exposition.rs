@@ -21,13 +21,26 @@ impl Exposition {
         }
     }
 
-    /// OpenMetrics if an Accept header names it: scrapers that read it prefer it.
+    /// The format that an Accept header prefers. If it names neither, the Prometheus
+    /// format, which every scraper accepts.
     pub(crate) fn wanted(accept: &str) -> Self {
-        match accept.contains("application/openmetrics-text") {
+        let qualities = |wanted| accept.split(',').filter_map(move |it| quality(it, wanted));
+        let best = |wanted| qualities(wanted).fold(0.0, f64::max);
+        let open = best("application/openmetrics-text");
+        match open > 0.0 && open >= best("text/plain") {
             true => Self::OpenMetrics,
             false => Self::Prometheus,
         }
     }
+}
+
+/// The quality of an Accept clause, if it names the media type.
+fn quality(clause: &str, wanted: &str) -> Option<f64> {
+    let mut parts = clause.split(';').map(str::trim);
+    let _named = parts.next().filter(|it| it.eq_ignore_ascii_case(wanted))?;
+    let quality = parts.find_map(|part| part.strip_prefix("q="));
+    let quality = quality.map_or(Some(1.0), |text| text.parse().ok())?;
+    (0.0..=1.0).contains(&quality).then_some(quality)
 }
 
 /// Rewrites OpenMetrics as the Prometheus text format 0.0.4.
@@ -61,6 +74,35 @@ pub(super) fn to_prometheus(open: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_preferred_format_is_chosen() {
+        use Exposition::{OpenMetrics, Prometheus};
+        // Prometheus 2.42 and 3.x, curl, kubectl.
+        for (accept, wanted) in [
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
+                 version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,*/*;q=0.2",
+                OpenMetrics,
+            ),
+            ("*/*", Prometheus),
+            ("", Prometheus),
+            ("application/json, */*", Prometheus),
+            (
+                "text/plain;version=0.0.4, application/openmetrics-text;q=0.5",
+                Prometheus,
+            ),
+            ("application/openmetrics-text;q=0", Prometheus),
+            ("application/openmetrics-text;q=x", Prometheus),
+        ] {
+            assert_eq!(Exposition::wanted(accept), wanted, "{accept}");
+        }
+    }
 
     #[test]
     fn descriptions_name_the_samples() {
