@@ -13,6 +13,8 @@ use gpu_metrics::signal::SignalId;
 struct Failure {
     /// The last error.
     error: Error,
+    /// The reasons since it began to fail: each is logged once, also if they alternate.
+    kinds: BTreeSet<ErrorKind>,
     /// When the signal began to fail.
     since: Timestamp,
     /// Time of the last failed query.
@@ -28,35 +30,36 @@ pub struct FailureLog {
 }
 
 impl FailureLog {
-    /// Records that a query of `signal` failed. Returns whether no signal failed for such a
-    /// reason, so that it is logged.
+    /// Records that a query of `signal` failed. Returns whether no failing signal has failed for
+    /// such a reason since its last answer, so that it is logged.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
         let is_new = !self.has(error.kind());
-        let since = self.failing.get(&signal).map_or(now, |known| known.since);
-        let error = error.clone();
-        let latest = now;
-        let failure = Failure {
-            error,
-            since,
-            latest,
-        };
-        self.failing.insert(signal, failure);
+        let failure = self.failing.entry(signal).or_insert_with(|| Failure {
+            error: error.clone(),
+            kinds: BTreeSet::new(),
+            since: now,
+            latest: now,
+        });
+        failure.kinds.insert(error.kind());
+        (failure.error, failure.latest) = (error.clone(), now);
         is_new
     }
 
     /// Records that a query of `signal` succeeded. Returns a line to log if it was the last
-    /// signal that failed for its reason.
+    /// signal that failed for one of its reasons.
     pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Option<String> {
         self.answered.insert(signal, now);
         let failure = self.failing.remove(&signal)?;
-        let kind = failure.error.kind();
         let took = format_duration(now.since(failure.since));
-        (!self.has(kind)).then(|| format!("answers again after {took} ({})", kind.label()))
+        let ended = failure.kinds.into_iter().filter(|kind| !self.has(*kind));
+        let ended: Vec<&str> = ended.map(ErrorKind::label).collect();
+        let ended = Some(ended.join(", ")).filter(|ended| !ended.is_empty())?;
+        Some(format!("answers again after {took} ({ended})"))
     }
 
     fn has(&self, kind: ErrorKind) -> bool {
         let mut failures = self.failing.values();
-        failures.any(|failure| failure.error.kind() == kind)
+        failures.any(|failure| failure.kinds.contains(&kind))
     }
 
     /// The latest failure of the failing signals, and when the first of them began to fail.
@@ -117,6 +120,15 @@ mod tests {
         assert_eq!(open(&failures), None);
         let is_new = failures.failed(A, &status(503), at(130));
         assert!(is_new, "a new outage is told again");
+    }
+
+    #[test]
+    fn alternating_reasons_are_logged_once_each() {
+        let mut failures = FailureLog::default();
+        let events = [503, 401, 503, 401].map(|code| failures.failed(A, &status(code), at(0)));
+        assert_eq!(events, [true, true, false, false]);
+        let mended = failures.succeeded(A, at(9)).unwrap();
+        assert_eq!(mended, "answers again after 9s (denied, server_error)");
     }
 
     #[test]
