@@ -8,7 +8,7 @@ use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
-use crate::cluster::{Cluster, within};
+use crate::cluster::{Cluster, encode, within};
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::CUSTOM;
@@ -118,11 +118,18 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
         let is_it = |of: &str| of == name || of.ends_with(&format!("/{name}"));
         found.rows.retain(|row| is_it(&row.item.name));
         if found.rows.is_empty() {
-            let (of, singular) = (args.namespace(cluster), args.what.singular());
-            let of = of.map_or_else(String::new, |it| format!(" of namespace {it}"));
-            return Err(Failure::Failed(format!(
-                "no {singular} {name}{of} holds reported GPUs or requests GPUs"
-            )));
+            let (namespace, singular) = (args.namespace(cluster), args.what.singular());
+            let of = namespace.map_or_else(String::new, |it| format!(" of namespace {it}"));
+            let said = format!("no {singular} {name}{of} holds reported GPUs or requests GPUs");
+            // That a pod which exists has no GPUs is an answer.
+            let path = format!("/api/v1/{}pods/{}", within(namespace), encode(name));
+            let is_there = args.what == What::Pods
+                && namespace.is_some()
+                && cluster.read::<serde_json::Value>(&path).await.is_ok();
+            if !is_there {
+                return Err(Failure::Failed(said));
+            }
+            found.notes.insert(said);
         }
     } else if found.rows.is_empty() {
         let said = nothing(args.namespace(cluster), args.selector.as_deref());

@@ -468,6 +468,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_named_pod_without_gpus_is_a_note_and_an_absent_one_an_error() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
+        let listed = format!("{CUSTOM}/namespaces/ml/devices");
+        kube.document(&listed, json!({"items": []}));
+        kube.document(&format!("{CUSTOM}/findings"), json!({"items": []}));
+        kube.document("/api/v1/namespaces/ml/pods/web", json!({"metadata": {}}));
+        let named = |name: &str| TopArgs {
+            name: Some(name.to_owned()),
+            ..TopArgs::all(What::Pods, false)
+        };
+        let said = "no pod web of namespace ml holds reported GPUs or requests GPUs";
+        let found = page(&named("web"), &cluster).await;
+        let notes = found.map_or_else(|it| panic!("{it}"), |it| it.notes);
+        assert!(notes.iter().any(|it| it == said), "{notes:?}");
+        let failed = page(&named("nope"), &cluster).await.map(|it| it.notes);
+        assert!(failed.unwrap_err().to_string().starts_with("no pod nope"));
+    }
+
+    #[tokio::test]
     async fn an_older_server_without_the_list_should_be_upgraded() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
