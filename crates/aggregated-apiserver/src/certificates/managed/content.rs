@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::settings::{JOINING, SKEW};
 use crate::certificates::authority::{Anchor, CertificateAuthority};
 use crate::certificates::pair::Pair;
 use crate::x509;
@@ -77,18 +76,6 @@ impl Authorities {
         let name = pair.names().first().map_or("", String::as_str);
         let at = pair.validity().not_after;
         pair.verify([self.current.anchor()], name, at).is_ok()
-    }
-
-    /// When the newest authority is a day old. kube-apiserver reads the APIServices a little
-    /// later than a replica writes them; by then it has read them.
-    pub(super) fn joined(&self) -> SystemTime {
-        self.current.anchor().validity.not_before + SKEW + JOINING
-    }
-
-    /// Whether the newest authority may sign: it is a day old and in all bundles.
-    pub(super) fn may_sign(&self, bundles: &[Vec<u8>], now: SystemTime) -> bool {
-        let has = |anchors: Vec<Anchor>| anchors.contains(self.current.anchor());
-        self.joined() <= now && bundles.iter().all(|pem| anchors(pem).is_ok_and(has))
     }
 
     /// All authorities that are trusted at a time, the newest first.

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::content::{ALL, Authorities, Content, Data, pair, value};
+use super::content::{ALL, Authorities, Content, Data, anchors, pair, value};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
-use super::settings::{AUTHORITY_LIFE, LIFE, ManagedSettings, SKEW, service_names};
-use crate::certificates::authority::{CertificateAuthority, Validity};
+use super::settings::{AUTHORITY_LIFE, JOINING, LIFE, ManagedSettings, SKEW, service_names};
+use crate::certificates::authority::{Anchor, CertificateAuthority, Validity};
 use crate::x509::moment;
 
 /// The content that the Secret should have, and why to write it; `None`: it is stored already.
@@ -66,13 +66,25 @@ pub fn decide(
         }
         Ok(pair)
             if !authorities.current_signed(&pair)
-                && (authorities.may_sign(bundles, now) || pair.validity().not_after <= now) =>
+                && (may_sign(&authorities, bundles, now) || pair.validity().not_after <= now) =>
         {
             Reason::Usual("a new authority signs from now on")
         }
         Ok(pair) => return Ok((Content { authorities, pair }, added)),
     };
     issue(settings, authorities, others, now, reason)
+}
+
+/// When the newest authority is a day old. kube-apiserver reads the APIServices a little later
+/// than a replica writes them; by then it has read them.
+pub(super) fn joined(authorities: &Authorities) -> SystemTime {
+    authorities.current.anchor().validity.not_before + SKEW + JOINING
+}
+
+/// Whether the newest authority may sign: it is a day old and in all bundles.
+fn may_sign(authorities: &Authorities, bundles: &[Vec<u8>], now: SystemTime) -> bool {
+    let has = |anchors: Vec<Anchor>| anchors.contains(authorities.current.anchor());
+    joined(authorities) <= now && bundles.iter().all(|pem| anchors(pem).is_ok_and(has))
 }
 
 /// Creates a new authority. Former ones stay trusted.

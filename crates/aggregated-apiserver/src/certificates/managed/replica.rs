@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::content::{Authorities, Content, anchors};
-use super::decide::{Reason, decide};
+use super::decide::{Reason, decide, joined};
 use super::registration::{is_ours, plan};
 use super::settings::{ManagedSettings, service_names};
 use super::store::{CertificateStore, Entry, WriteError};
@@ -177,7 +177,7 @@ impl<S: CertificateStore> Replica<S> {
                         .to_owned(),
                 )
             }),
-            Some(served) if now < authorities.joined() && is_trusted(&served) => {
+            Some(served) if now < joined(&authorities) && is_trusted(&served) => {
                 self.publisher.well();
             }
             _ => self.publisher.serve(pair),
