@@ -166,7 +166,7 @@ impl<'a> Lookup<'a> {
         if answer.get().is_none() {
             self.allow_rows(&cluster)?;
         }
-        // Fifty autoscalers with the same selector cause one computation: the first request
+        // Autoscalers with the same selector cause one computation: the first request
         // computes the value, and the others wait for it. Values of objects are computed
         // for each request.
         let compute = || self.compute(&cluster).into_iter().next().flatten();

@@ -105,7 +105,7 @@ impl KubeReviewer {
         }
     }
 
-    /// A reviewer with the rights of the user who runs `check`.
+    /// A reviewer for `check`, with the rights of its caller.
     #[must_use]
     pub fn for_check(client: Client) -> Self {
         Self {

@@ -57,7 +57,7 @@ async fn a_known_token_gives_its_user_with_groups_and_extras() {
     let (verdict, posted) = token(status).await;
     let mut known = alice();
     known.extra.insert("none".to_owned(), Vec::new());
-    assert!(matches!(verdict, TokenVerdict::Authenticated(who) if who == known));
+    assert!(matches!(verdict, TokenVerdict::Authenticated(identity) if identity == known));
     assert_eq!(posted["kind"], "TokenReview");
     assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
 }

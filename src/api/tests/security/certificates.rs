@@ -120,11 +120,11 @@ async fn s057_a_client_certificate_identifies_its_user_whatever_the_headers() {
         let bob = scene.clients.client(name, Some("staff"), validity());
         let answer = scene.ask(Some(&bob.unwrap()), VALUES, &AS_MASTER).await;
         assert_eq!(answer.status, 200);
-        let who = scene.reviewed();
-        assert_eq!(who.user, name);
-        assert_eq!(who.groups, ["staff", "system:authenticated"]);
-        assert_eq!((who.uid, who.extra.len()), (None, 1));
-        let id = &who.extra["authentication.kubernetes.io/credential-id"];
+        let reviewed = scene.reviewed();
+        assert_eq!(reviewed.user, name);
+        assert_eq!(reviewed.groups, ["staff", "system:authenticated"]);
+        assert_eq!((reviewed.uid, reviewed.extra.len()), (None, 1));
+        let id = &reviewed.extra["authentication.kubernetes.io/credential-id"];
         let is_hash = id[0].starts_with("X509SHA256=") && id[0].len() == 75;
         assert!(is_hash, "{id:?}");
     }

@@ -145,7 +145,7 @@ async fn s075_impersonation_is_refused() {
 #[tokio::test]
 async fn s076_each_request_of_a_connection_has_its_own_user() {
     let scene = Scene::new().await;
-    scene.reviewer.rule(|who, _| match &*who.user {
+    scene.reviewer.rule(|identity, _| match &*identity.user {
         "bob" => AccessVerdict::Allowed,
         _ => AccessVerdict::Refused(String::new()),
     });

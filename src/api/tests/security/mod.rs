@@ -53,7 +53,7 @@ use super::{NOW, V2, status};
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
 
-/// A user who needs no review.
+/// A member of `system:masters`, whose requests need no review.
 const MASTER: [(&str, &str); 2] = [
     ("X-Remote-User", "kas"),
     ("X-Remote-Group", "system:masters"),
