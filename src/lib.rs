@@ -31,5 +31,3 @@ mod app;
 pub mod cli;
 pub mod provider;
 pub mod telemetry;
-#[cfg(test)]
-mod tests;

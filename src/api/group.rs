@@ -26,12 +26,10 @@ impl MetricsGroup {
         }
     }
 
-    /// The group with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// The group's version with this name.
     pub(crate) fn version(self, name: &str) -> Option<GroupVersion> {
         self.versions().find(|known| known.version.name() == name)
     }
@@ -85,9 +83,7 @@ impl Version {
 /// A version of a group; displayed as `<group>/<version>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersion {
-    /// The group.
     pub group: MetricsGroup,
-    /// One of its versions.
     pub version: Version,
 }
 

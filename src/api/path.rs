@@ -40,9 +40,7 @@ pub enum ApiTarget {
     Health(Probe),
     /// `/readyz/NAME` and the like: one check, with its reason.
     HealthCheck(Probe, String),
-    /// `/metrics`.
     Metrics,
-    /// `/version`.
     Version,
     /// `/openapi/v2`.
     OpenApiV2,
@@ -50,11 +48,8 @@ pub enum ApiTarget {
     OpenApiV3,
     /// `/openapi/v3/apis/<group>/<version>`.
     OpenApiV3Of(GroupVersion),
-    /// `/apis`.
     Groups,
-    /// `/apis/<group>`.
     Group(MetricsGroup),
-    /// `/apis/<group>/<version>`.
     GroupVersion(GroupVersion),
     /// A custom metric: C1, C2 or C3.
     Custom(CustomTarget),
@@ -62,7 +57,6 @@ pub enum ApiTarget {
     External {
         /// The version requested.
         of: GroupVersion,
-        /// The namespace.
         namespace: String,
         /// The metric, in the request's spelling.
         metric: String,
@@ -100,7 +94,6 @@ pub struct CustomTarget {
     pub resource: Option<String>,
     /// The object's name in C1 and C2; `None`: all objects.
     pub name: Option<String>,
-    /// The metric.
     pub metric: String,
 }
 

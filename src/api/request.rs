@@ -22,7 +22,6 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The number of backends.
     pub(crate) const COUNT: usize = 2;
 }
 

@@ -100,7 +100,6 @@ pub(crate) enum AuthenticationLookup {
     Skipped,
 }
 
-/// The settings of a server.
 pub(crate) struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub config: Config,

@@ -60,7 +60,6 @@ pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'sta
     })
 }
 
-/// A query for devices.
 #[derive(Clone, Debug)]
 pub struct DevicesQuery {
     /// The kinds of the objects.

@@ -67,7 +67,6 @@ pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
     listed: Arc<ListedMetrics>,
-    /// The external metrics by name.
     named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<AnsweredSnapshot>,

@@ -68,7 +68,6 @@ pub struct ObjectSelection {
 }
 
 impl ObjectSelection {
-    /// One object.
     pub fn named(resource: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             resource: resource.to_owned(),
@@ -123,11 +122,9 @@ pub struct Query {
 /// A query to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreQuery {
-    /// The query.
     pub promql: Arc<str>,
     /// The rule of the query, for the log: `rules[3]`.
     pub rule: Arc<str>,
-    /// Its purpose.
     pub purpose: Purpose,
 }
 
@@ -136,11 +133,8 @@ pub struct StoreQuery {
 pub struct CustomItem<'a> {
     /// The described object's kind.
     pub kind: &'a ObjectKind,
-    /// Its namespace, if it has one.
     pub namespace: Option<&'a str>,
-    /// Its name.
     pub name: &'a str,
-    /// The value.
     pub value: Value,
 }
 
@@ -151,11 +145,9 @@ pub struct ExternalItem<'a> {
     pub metric: &'a str,
     /// The labels of the value, sorted by name.
     pub labels: &'a [(Arc<str>, Arc<str>)],
-    /// The value.
     pub value: Value,
 }
 
-/// One value.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// Of a custom metric.
@@ -165,7 +157,6 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// The value.
     pub(crate) const fn value(&self) -> Value {
         match self {
             Self::Custom(item) => item.value,

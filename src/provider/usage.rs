@@ -26,7 +26,6 @@ const MOST_AT_HAND: usize = 2_000;
 pub enum Measured {
     /// Pods, with a value per container.
     Pods,
-    /// Nodes.
     Nodes,
 }
 
@@ -67,11 +66,8 @@ pub struct Amounts {
 /// The usage of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
-    /// Its namespace, if it has one.
     pub namespace: Option<&'a str>,
-    /// Its name.
     pub name: &'a str,
-    /// Its labels.
     pub labels: &'a Labels,
     /// Time of the earliest sample.
     pub at: Timestamp,

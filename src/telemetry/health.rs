@@ -34,7 +34,6 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Every probe.
     pub(crate) const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
 
     /// The name, which is the path without its leading slash.
@@ -151,10 +150,8 @@ impl Health {
     }
 }
 
-/// The state of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckState {
-    /// The check's name.
     pub name: &'static str,
     /// Whether the probe fails with this check.
     pub counts: bool,

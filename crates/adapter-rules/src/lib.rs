@@ -14,6 +14,8 @@
 //! would render differently. No clock, no I/O. Upstream: `pkg/config` and `pkg/naming` of
 //! kubernetes-sigs/prometheus-adapter; docs/rules.md lists the differences.
 
+#![deny(missing_docs)]
+
 pub mod answer;
 pub mod labels;
 mod naming;

@@ -47,6 +47,8 @@
 //! # }
 //! ```
 
+#![deny(missing_docs)]
+
 pub mod api;
 pub mod certificates;
 pub mod security;

@@ -19,7 +19,6 @@
 pub enum State<R, T> {
     /// It works.
     Ok,
-    /// It fails.
     Failing {
         /// The reason of the last attempt.
         reason: R,
@@ -58,7 +57,6 @@ impl<R, T> Default for Condition<R, T> {
 }
 
 impl<R: PartialEq, T: Copy> Condition<R, T> {
-    /// The state.
     pub const fn state(&self) -> &State<R, T> {
         &self.0
     }

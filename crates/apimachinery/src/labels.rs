@@ -74,7 +74,6 @@ impl Labels {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Whether there is no label.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

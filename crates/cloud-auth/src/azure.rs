@@ -15,10 +15,8 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 /// The cloud of an Azure account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AzureCloud {
-    /// Azure.
     #[default]
     Public,
-    /// Azure Government.
     Government,
     /// Azure operated by 21Vianet.
     China,
@@ -45,7 +43,6 @@ impl AzureCloud {
 /// How tokens of Entra ID are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AzureSettings {
-    /// The cloud.
     pub cloud: AzureCloud,
     /// The client ID of the identity; else the one in `AZURE_CLIENT_ID`, else the node's
     /// only identity.

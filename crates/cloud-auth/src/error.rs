@@ -21,7 +21,6 @@ pub enum CloudAuthError {
     /// An issuer does not answer, or its answer is invalid.
     #[error("{issuer} at {address}: {reason}: {}", .issuer.remedy())]
     Failed {
-        /// The issuer.
         issuer: Issuer,
         /// Its address, without parameters.
         address: String,
@@ -31,7 +30,6 @@ pub enum CloudAuthError {
     /// An issuer refuses the request.
     #[error("{issuer} at {address} answers HTTP {status}{text}: {}", .issuer.remedy())]
     Refused {
-        /// The issuer.
         issuer: Issuer,
         /// Its address, without parameters.
         address: String,

@@ -13,7 +13,6 @@ use crate::renewal::Issued;
 /// How tokens are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuth2Settings {
-    /// The client ID.
     pub client_id: String,
     /// The file of the client secret, read for each token.
     pub client_secret_file: PathBuf,

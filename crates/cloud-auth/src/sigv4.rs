@@ -116,7 +116,6 @@ pub(crate) fn sign(request: &mut Request, keys: &Keys, scope: &Scope<'_>) {
     }
 }
 
-/// The value of `Authorization`.
 pub(crate) fn authorization(mut parts: Parts<'_>, keys: &Keys, scope: &Scope<'_>) -> String {
     parts.headers.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (canonical, signed) = canonical_request(&parts);

@@ -37,7 +37,6 @@ fn authenticator<const N: usize>(
     Authenticator::new(method, &store, Environment::of(variables)).unwrap()
 }
 
-/// A file with this content.
 fn file(content: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();

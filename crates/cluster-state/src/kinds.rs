@@ -16,7 +16,6 @@ use gpu_metrics::inventory::ObjectKind;
 /// How long a kind is followed after the last GPU pod with an owner of this kind is gone.
 const UNUSED: Duration = Duration::from_secs(600);
 
-/// The watch of a kind.
 #[derive(Debug, Default)]
 pub(super) enum KindWatch {
     /// The kind is to be looked up in discovery.

@@ -92,7 +92,6 @@ pub struct KubeReviewer {
 }
 
 impl KubeReviewer {
-    /// A reviewer with a client for tokens and one for access.
     #[must_use]
     pub fn new(tokens: Client, accesses: Client) -> Self {
         Self {

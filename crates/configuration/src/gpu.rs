@@ -12,7 +12,6 @@ use super::metrics::Metric;
 use super::problem::Problem;
 use super::value::{Auto, Choice, Scalar, Setting, Within, Words, or};
 
-/// `gpu`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Gpu {

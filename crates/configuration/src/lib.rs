@@ -80,7 +80,6 @@ struct File {
 /// Settings of the command line that override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--prometheus-url`.
     pub prometheus_url: Option<Addresses>,
     /// The flags about authentication and certificates.
     pub credentials: Credentials,
@@ -129,13 +128,10 @@ pub struct Config {
     pub metrics: Vec<MetricSpec>,
     /// Whether GPU metrics are served.
     pub gpus_enabled: bool,
-    /// `presets`.
     pub presets: Vec<Preset>,
     /// The rules of `presets`, then those of `rules`, which take precedence.
     pub rules: Rules,
-    /// `externalRules`.
     pub external_rules: Rules,
-    /// `resourceRules`.
     pub resource_rules: Option<ResourceRules>,
     /// The faults of rules that are left out, wholly or in part.
     pub faults: Vec<String>,
@@ -295,7 +291,6 @@ impl Config {
     }
 }
 
-/// The settings of `prometheus.additional`.
 fn additional(connections: Vec<Connection>) -> Result<Vec<PrometheusSettings>, Problem> {
     if connections.len() > MOST_ADDITIONAL {
         let message = format!("has more than {MOST_ADDITIONAL} entries");

@@ -41,7 +41,6 @@ impl Problem {
         }
     }
 
-    /// A problem with the value of `key`.
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),

@@ -25,10 +25,8 @@ pub(super) type Words<T> = &'static [(&'static str, T)];
 
 /// A setting with a few words as possible values.
 pub(super) trait Choice: Copy + PartialEq + 'static {
-    /// All words.
     const WORDS: Words<Self>;
 
-    /// The word for the value.
     fn word(self) -> &'static str {
         let found = Self::WORDS.iter().find(|(_, known)| *known == self);
         found.map_or("", |(word, _)| word)

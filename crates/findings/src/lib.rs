@@ -70,7 +70,6 @@ pub struct Finding {
     pub object: String,
     /// The fault, with the numbers of this case.
     pub message: String,
-    /// The remedy.
     pub remedy: String,
     /// The command of the remedy, for a shell in the folder of the manifests.
     #[serde(skip_serializing_if = "Option::is_none")]

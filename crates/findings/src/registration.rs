@@ -37,13 +37,11 @@ pub enum AnsweringServer {
 /// The state of an APIService.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registered {
-    /// Its name.
     pub name: &'static str,
     /// The object; `None`: there is none.
     pub object: Option<APIService>,
     /// Its Service; `None`: there is none, or it could not be read.
     pub service: Option<Service>,
-    /// The server that answers there.
     pub answers: AnsweringServer,
     /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
@@ -61,7 +59,6 @@ impl Registered {
         Some((service.namespace.as_deref()?, service.name.as_deref()?))
     }
 
-    /// The condition `Available`.
     fn available(&self) -> Option<&APIServiceCondition> {
         let conditions = self.object.as_ref()?.status.as_ref()?.conditions.as_ref()?;
         conditions.iter().find(|it| it.type_ == "Available")

@@ -319,7 +319,6 @@ fn said(missing: &[Right<'_>]) -> String {
 /// A right to read objects that checks need.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRight {
-    /// The right.
     pub right: Right<'static>,
     /// The codes that are not checked without it.
     pub codes: &'static [&'static Code],

@@ -32,12 +32,10 @@ pub struct ScaledWorkload {
     pub spec: WorkloadSpec,
 }
 
-/// Its `spec`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct WorkloadSpec {
     /// Its pods.
     pub selector: LabelSelector,
-    /// The template of its pods.
     pub template: PodTemplateSpec,
 }
 

@@ -50,7 +50,6 @@ struct Entry {
     samples_end: usize,
 }
 
-/// One series of a [`Batch`].
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSeries<'a> {
     /// The identity of the series.

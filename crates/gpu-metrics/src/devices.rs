@@ -24,12 +24,10 @@ pub struct DeviceList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DevicesOf {
-    /// Its namespace, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Its kind: `deployments.apps`.
     pub resource: String,
-    /// Its name.
     pub name: String,
     /// The workloads of a pod: `deployments.apps/train`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +76,6 @@ pub struct DevicesOf {
     /// The number of its devices; `devices` may have fewer, as in an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_count: Option<usize>,
-    /// Its devices.
     pub devices: Vec<DeviceNow>,
 }
 
@@ -115,7 +112,6 @@ pub struct DeviceNow {
     /// The time of its newest sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<String>,
-    /// Its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The labels that name the pod.
@@ -124,7 +120,6 @@ pub struct DeviceNow {
     /// Why its state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when it has been silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_since: Option<String>,
     /// How long a reading is valid, seconds.

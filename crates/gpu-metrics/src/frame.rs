@@ -12,7 +12,6 @@ use apimachinery::time::Timestamp;
 pub struct SampleTimes {
     /// Its first known sample.
     pub first: Timestamp,
-    /// Its newest sample.
     pub newest: Timestamp,
 }
 
@@ -115,7 +114,6 @@ impl Frame {
         })
     }
 
-    /// The times of a row's samples.
     #[must_use]
     pub fn sample_times(&self, row: RowId) -> Option<SampleTimes> {
         self.heard.get(row.0 as usize).copied()

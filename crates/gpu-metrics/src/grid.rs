@@ -165,7 +165,6 @@ pub(crate) fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
     millis.div_euclid(step_ms) + i64::from(millis.rem_euclid(step_ms) != 0)
 }
 
-/// The time of an instant.
 pub(crate) const fn instant_time(index: i64, step_ms: i64) -> Timestamp {
     Timestamp::from_millis(index * step_ms)
 }

@@ -18,7 +18,6 @@ pub struct ObjectKind {
     pub kind: Arc<str>,
     /// `v1`, `apps/v1`.
     pub api_version: Arc<str>,
-    /// Whether objects of this kind are namespaced.
     pub namespaced: bool,
 }
 
@@ -72,18 +71,14 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// A pod.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Its labels, for label selectors.
     pub labels: Labels,
     /// The node it is bound to.
     pub node: Option<Arc<str>>,
-    /// Its phase.
     pub phase: PodPhase,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
@@ -126,13 +121,9 @@ impl Pod {
 /// `services`.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its labels.
     pub labels: Labels,
     /// `metadata.creationTimestamp`: earlier readings belong to a predecessor of the same
     /// name.
@@ -142,9 +133,7 @@ pub struct Workload {
 /// A cluster-scoped object: a namespace or a node.
 #[derive(Clone, Debug)]
 pub struct ClusterObject {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its labels.
     pub labels: Labels,
     /// `metadata.creationTimestamp`: earlier readings belong to a predecessor of the same
     /// name.
@@ -162,9 +151,7 @@ impl ClusterObject {
 /// A pod that looks like a DCGM exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExporterPod {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Its IP address, once it has one, by which scrape targets are matched.
     pub address: Option<Arc<str>>,
@@ -185,7 +172,6 @@ pub enum InventoryOrigin {
 /// The known objects of the cluster at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// Its origin.
     pub authority: InventoryOrigin,
     /// When the pods were first listed; every live pod is known from then on. `None`:
     /// unknown.
@@ -210,7 +196,6 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// The pod of that name.
     #[must_use]
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
         self.pods

@@ -16,7 +16,6 @@ pub(super) enum Numbers {
     Small(Vec<u8>),
     /// Fixed-point numbers: the value times the second field. `u32::MAX` stands for NaN.
     Fixed(Vec<u32>, f64),
-    /// Any numbers.
     Exact(Vec<f64>),
 }
 
@@ -27,7 +26,6 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// The number at a place.
     #[inline]
     pub(super) fn get(&self, place: usize) -> f64 {
         match self {
@@ -61,7 +59,6 @@ impl Numbers {
         }
     }
 
-    /// Removes the number at a place.
     pub(super) fn remove(&mut self, place: usize) {
         match self {
             Self::Small(numbers) => {

@@ -23,7 +23,6 @@ pub enum Formula {
 }
 
 impl Formula {
-    /// Every formula.
     pub const ALL: [Self; 4] = [
         Self::MeanOfInstants,
         Self::SampleWeighted,
@@ -42,7 +41,6 @@ impl Formula {
         }
     }
 
-    /// The formula of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|formula| formula.name() == name)
@@ -96,7 +94,6 @@ pub enum IdleValue {
     /// An explicit 0: safe for the HPA.
     #[default]
     Zero,
-    /// No value.
     Omit,
 }
 
@@ -105,7 +102,6 @@ pub enum IdleValue {
 pub enum Reducer {
     /// Arithmetic mean.
     Mean,
-    /// Sum.
     Sum,
     /// Largest.
     Max,
@@ -118,7 +114,6 @@ pub enum Reducer {
 /// The devices of a group that a metric covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// The active ones.
     Active,
     /// Those held by a pod.
     Held,
@@ -131,9 +126,7 @@ pub enum Over {
 pub enum Measure {
     /// A reducer over a device value.
     Devices {
-        /// Each device's value.
         value: DeviceValue,
-        /// The reducer of the devices' values.
         reducer: Reducer,
         /// The devices covered.
         over: Over,
@@ -153,7 +146,6 @@ pub enum Measure {
 pub struct MetricSpec {
     /// Its name: `gpu_memory_utilization`.
     pub name: String,
-    /// What it measures.
     pub measure: Measure,
 }
 
@@ -170,7 +162,6 @@ pub enum MigWeight {
 /// The value of one of several holders of a shared device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shared {
-    /// The device's value.
     #[default]
     DeviceValue,
     /// The device's value divided by the number of holders: an estimate.
@@ -200,7 +191,6 @@ pub struct Policy {
     pub min_devices: f64,
     /// The least F: how long a reading is valid.
     pub freshness: Duration,
-    /// The scrape interval S.
     pub scrape_interval: Option<Duration>,
     /// Whether percent fields arrive as 0–1 (`true`) or 0–100 (`false`), or are detected
     /// by exporter and signal (`None`).

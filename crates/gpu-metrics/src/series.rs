@@ -84,7 +84,6 @@ pub struct Owner {
 pub struct NodeName {
     /// The rank of its label; 0 is the best (docs/attribution.md, "Nodes").
     pub rank: u8,
-    /// The name.
     pub name: Arc<str>,
 }
 
@@ -118,7 +117,6 @@ pub struct SeriesInfo {
     pub signal: SignalId,
     /// Its unit and validity.
     pub unit: Unit,
-    /// Which device.
     pub device: Device,
     /// The pod it names, if any.
     pub owner: Option<Owner>,

@@ -25,7 +25,6 @@ impl SignalId {
     /// Power draw, watts (`DCGM_FI_DEV_POWER_USAGE`, id 155).
     pub const POWER_USAGE: Self = Self(7);
 
-    /// The number as an index.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -73,7 +72,6 @@ impl Unit {
 /// A signal and all its series names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalSpec {
-    /// Its number.
     pub id: SignalId,
     /// Short name used in configuration and logs: `memory_copy_utilization`.
     pub name: String,

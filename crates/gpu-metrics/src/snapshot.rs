@@ -207,7 +207,6 @@ impl Snapshot {
             .map_or(&[], AsRef::as_ref)
     }
 
-    /// The cluster's value of a metric.
     #[must_use]
     pub fn cluster_value(&self, metric: usize) -> Option<Value> {
         let of_cluster = self.values(self.layout.tables().len(), metric);

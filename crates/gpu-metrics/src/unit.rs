@@ -12,9 +12,7 @@ pub(crate) const RATIO_MAX: f64 = 1.2;
 /// The unit in which utilisation arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scale {
-    /// 0 to 100.
     Percent,
-    /// 0 to 1.
     Ratio,
 }
 
@@ -36,7 +34,6 @@ impl Scale {
         if is_ratio { Self::Ratio } else { Self::Percent }
     }
 
-    /// The range of the values.
     #[must_use]
     pub const fn range(self) -> &'static str {
         match self {
@@ -89,7 +86,6 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// The verdict, if there is one.
     pub(crate) const fn verdict(&self) -> Option<Scale> {
         self.verdict
     }

@@ -5,6 +5,8 @@
 //! Kubernetes 1.33 to 1.37, with integers where the controller has integers. One sync is a
 //! pure function of its [`Situation`] and uses no clock and no network.
 
+#![deny(missing_docs)]
+
 mod behavior;
 pub mod hpa;
 pub mod manifest;

@@ -15,7 +15,6 @@ use super::cluster::{Cluster, encode};
 
 pub(super) const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
-/// External metrics of namespaces.
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
 
 /// The resource usage of pods in namespaces.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A number of permits.
 #[derive(Debug)]
 pub struct Permits {
     all: Arc<Semaphore>,

@@ -23,7 +23,6 @@ const MOST_SAMPLES: u64 = 200_000;
 /// How long a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Cached answers.
 #[derive(Debug)]
 pub struct AnswerCache {
     asked: ArcSwap<Asked>,
@@ -104,7 +103,6 @@ impl AnswerCache {
         }
     }
 
-    /// The counters.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts

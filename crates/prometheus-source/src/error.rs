@@ -54,7 +54,6 @@ impl Error {
             .with_remedy(remedy)
     }
 
-    /// This error with its cause.
     pub(crate) const fn because(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
@@ -225,7 +224,6 @@ pub enum ErrorKind {
     Tls,
     /// This server has no credentials that can be used.
     Credentials,
-    /// 401 or 403.
     Denied,
     /// Another status below 500, or `status: error`.
     Rejected,

@@ -58,6 +58,5 @@ pub struct Fetched {
 pub struct Answered {
     /// How long it took to receive the answer.
     pub took: Duration,
-    /// The result.
     pub outcome: Result<Fetched, Error>,
 }

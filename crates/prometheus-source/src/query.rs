@@ -36,7 +36,6 @@ impl DeviceSelection {
 /// A query to a source.
 #[derive(Clone, Copy, Debug)]
 pub struct SignalQuery<'a> {
-    /// The signal.
     pub spec: &'a SignalSpec,
     /// The selected devices.
     pub devices: DeviceSelection,

@@ -39,7 +39,6 @@ impl Fleet {
         &self.machines.scenario
     }
 
-    /// Its nodes.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.machines.nodes

@@ -22,7 +22,6 @@ pub enum Model {
 pub(super) type Layout = &'static [(&'static str, u32)];
 
 impl Model {
-    /// All models.
     pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
 
     /// The value of the label `modelName`; the framebuffer in MiB; the power limit in watts;
@@ -70,7 +69,6 @@ pub struct Node {
     pub model: Model,
 }
 
-/// A MIG instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigInstance {
     /// `GPU_I_PROFILE`.
@@ -93,9 +91,7 @@ pub struct SimulatedDevice {
     pub name: String,
     /// The card's address on the bus.
     pub pci_bus_id: String,
-    /// Its model.
     pub model: Model,
-    /// The instance, if it is one.
     pub mig: Option<MigInstance>,
     /// Whether it is a card in MIG mode.
     pub parent: bool,

@@ -29,7 +29,6 @@ pub struct Holder<'a> {
     pub namespace: &'a str,
     /// The pod's name.
     pub pod: &'a str,
-    /// The container that holds it.
     pub container: &'a str,
     /// The pod's UID.
     pub uid: &'a str,

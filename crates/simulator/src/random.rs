@@ -16,7 +16,6 @@ const fn mix(value: u64) -> u64 {
 pub struct Noise(u64);
 
 impl Noise {
-    /// The noise of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
     }

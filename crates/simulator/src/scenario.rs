@@ -56,7 +56,6 @@ pub struct Hardware {
 /// Layers 2 and 3. A slot is a set of devices that one pod after another holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadLayers {
-    /// Number of namespaces.
     pub namespaces: u32,
     /// Sizes of slots, in GPUs, drawn evenly.
     pub gpus_per_pod: Vec<u32>,
@@ -78,7 +77,6 @@ pub struct WorkloadLayers {
     pub cron_every: u32,
 }
 
-/// Layers 4 and 5.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExporterLayers {
     /// Versions, dealt to the nodes in turn.
@@ -126,7 +124,6 @@ pub enum SharingMode {
 pub struct ScrapePath {
     /// Label schemes, dealt to the nodes in turn.
     pub schemes: Vec<LabelScheme>,
-    /// The scrape interval S.
     pub interval: Duration,
     /// Prometheus replicas; more than one adds the label `prometheus_replica`
     /// and gives each its own phases.
@@ -225,7 +222,6 @@ pub enum LabelScheme {
 }
 
 impl LabelScheme {
-    /// All schemes.
     pub(crate) const ALL: [Self; 8] = [
         Self::HonorFalse,
         Self::HonorTrue,

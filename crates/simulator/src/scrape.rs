@@ -43,9 +43,7 @@ impl LabelScheme {
 pub struct ScrapeTarget {
     /// Index of the exporter it scrapes.
     pub exporter: usize,
-    /// Its label scheme.
     pub scheme: LabelScheme,
-    /// Its scrape interval S.
     pub interval: Duration,
     phase: i64,
     noise: Noise,

@@ -31,7 +31,6 @@ pub(super) struct Server {
     pub(super) shards: HashMap<SignalId, Sharding>,
     /// How its last round ended.
     pub(super) last: Option<Round>,
-    /// The round in progress.
     pub(super) round: Option<Progress>,
 }
 
@@ -39,7 +38,6 @@ pub(super) struct Server {
 pub(super) struct Progress {
     /// The evaluation time of its queries, by the engine's clock.
     pub(super) now: Timestamp,
-    /// When it began.
     pub(super) began: Instant,
     pub(super) outcome: Round,
     /// The signals that have not been queried yet.

@@ -114,7 +114,6 @@ impl DemoCertificates {
     }
 }
 
-/// The directory.
 pub(super) struct Directory {
     path: PathBuf,
     /// The temporary directory, which holds a key: dropping it removes the directory.

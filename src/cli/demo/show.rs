@@ -84,7 +84,6 @@ fn value(
     *values.get(table.find(namespace, name)?)?
 }
 
-/// A namespace that has a value.
 fn any_namespace(snapshot: &Snapshot) -> Option<String> {
     let (kind, table) = snapshot.layout().table("namespaces")?;
     let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
@@ -133,7 +132,6 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
     format!("try, in another terminal:\n{all}Ctrl-C ends it.")
 }
 
-/// A word quoted for a shell.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -12,7 +12,6 @@ use prometheus_client::metrics::MetricType;
 pub struct Spec {
     /// The family's name, without the suffix of its kind.
     pub name: &'static str,
-    /// Its type.
     pub kind: MetricType,
     /// The names of its labels.
     pub labels: &'static [&'static str],

@@ -24,7 +24,6 @@ pub enum Fault {
     Forbidden,
     /// Reads the request and does not answer.
     Stall,
-    /// This status.
     Status(u16),
     /// 200 and this text, also to watches.
     Text(String),

@@ -67,7 +67,6 @@ struct Device<'s> {
 struct Fleet<'s> {
     devices: usize,
     unnamed: usize,
-    /// For each of [`FIELDS`].
     fields: [Lacking; 2],
     /// Devices with several holders, and the most holders of one.
     shared: usize,

@@ -14,7 +14,6 @@ struct ShownReading<'a> {
     reading: Reading,
     /// Its weight in a mean; for memory in percent, the whole memory in MiB.
     weight: f64,
-    /// The row of the reading.
     facts: &'a RowFacts,
 }
 
@@ -327,7 +326,6 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
 }
 
 impl InstantReader<'_> {
-    /// The reading of one device's rows for a measure.
     pub(super) fn read(&self, rows: &[RowId], measure: &Measure, one_pod: bool) -> DeviceReading {
         let inputs = MeasureInputs::of(measure);
         let mut found = inputs

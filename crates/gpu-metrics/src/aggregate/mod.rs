@@ -36,7 +36,6 @@ use tally::WindowTallies;
 /// A measure requested for a group.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasureRequest {
-    /// What to measure.
     pub measure: Measure,
     /// How readings become a number.
     pub formula: Formula,
@@ -256,7 +255,6 @@ pub struct MeasureInputs {
 }
 
 impl MeasureInputs {
-    /// The inputs of a measure.
     pub(crate) fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
         let (shown_by, of_active) = match measure {

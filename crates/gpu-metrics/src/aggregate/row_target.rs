@@ -20,7 +20,6 @@ impl RowTarget {
         fresh_ms: 0,
     };
 
-    /// The target of each row, by row number.
     pub(crate) fn of_rows(frame: &Frame, layout: &Layout) -> Vec<Self> {
         let rows = layout.facts();
         rows.map(|facts| facts.map_or(Self::NONE, |facts| Self::of(frame, &facts.row.targets)))

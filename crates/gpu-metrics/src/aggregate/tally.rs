@@ -49,7 +49,6 @@ pub(super) struct Counts {
     pub(super) held: Option<bool>,
     /// Whether a device must be active; `None`: either.
     active: Option<bool>,
-    /// Whether a value of 0 counts.
     zeros: bool,
     /// Each counts as 1, not with its reading.
     as_one: bool,
@@ -101,7 +100,6 @@ pub(super) struct Tally {
     counts: Counts,
     /// Devices that count for the metric.
     pub(super) counted: u32,
-    /// Their weights.
     pub(super) weight: f64,
     /// Their values, in means by weight.
     pub(super) sum: f64,
@@ -345,7 +343,6 @@ impl Tally {
     }
 }
 
-/// Whether a measure has values from 0 to 100.
 fn is_percent(measure: &Measure) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;

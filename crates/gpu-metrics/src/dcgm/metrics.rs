@@ -49,7 +49,6 @@ const TABLE: [(&str, Measure); 10] = [
     (ORIGINAL_AVERAGE, Measure::OriginalAverage),
 ];
 
-/// The built-in metrics.
 #[must_use]
 pub fn built_in() -> Vec<MetricSpec> {
     TABLE

@@ -21,17 +21,14 @@ pub use question::{Question, Selected};
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
                                    can-i list pods -A";
 
-/// The explanation of one value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The metric.
     pub metric: String,
     /// Its object: `pods ml/train-0`, `namespace ml`, `the cluster`.
     pub of: String,
     /// The meaning of the number, in a sentence.
     pub meaning: String,
-    /// The value, if there is one.
     pub value: Option<ExplainedValue>,
     /// Why there is no value.
     pub no_value: Option<String>,
@@ -40,7 +37,6 @@ pub struct Explanation {
     /// The instants of the window, in the order of time.
     #[serde(default)]
     pub instants: Vec<Instant>,
-    /// The number of devices.
     #[serde(default)]
     pub device_count: usize,
     /// The devices that may be listed, in the order of their UUIDs.
@@ -85,7 +81,6 @@ pub struct ExplainedValue {
     pub window_seconds: u32,
 }
 
-/// The window of a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Window {
@@ -111,7 +106,6 @@ pub struct ExplainedDevice {
     pub instance: Option<String>,
     /// Its model, where the exporter names it.
     pub model: Option<String>,
-    /// Its node.
     pub node: Option<String>,
     /// The pods that hold or held it in the window, as far as they may be named:
     /// `ml/train-0`.
@@ -133,7 +127,6 @@ pub struct ExplainedDevice {
     pub heard_since: Option<String>,
     /// The time of its newest sample.
     pub newest: Option<String>,
-    /// Since when it has been silent.
     pub silent_since: Option<String>,
     /// Since when its exporter's readings have not changed.
     pub frozen_since: Option<String>,
@@ -147,13 +140,11 @@ pub struct ExplainedDevice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedReading {
-    /// Its number, if there is one.
     pub number: Option<f64>,
     /// The time of its sample.
     pub sampled: Option<String>,
     /// Whether a pod held the device at that time.
     pub held: Option<bool>,
-    /// The outcome of the reading.
     pub state: ReadingOutcome,
 }
 
@@ -161,7 +152,6 @@ pub struct ExplainedReading {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Promql {
-    /// The query.
     pub query: String,
     /// The time of the query, seconds since the epoch.
     pub time: String,

@@ -10,7 +10,6 @@ use apimachinery::time::Timestamp;
 pub struct Question<'a> {
     /// The metric's name.
     pub metric: &'a str,
-    /// What it measures.
     pub measure: &'a Measure,
     /// The formula in force.
     pub formula: Formula,

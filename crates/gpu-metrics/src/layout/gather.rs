@@ -34,7 +34,6 @@ pub(super) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// `pods` is the number of pods that have a number.
     pub(super) fn new(inventory: &'a Inventory, pods: usize) -> Self {
         let none = |objects| std::iter::repeat_with(|| None).take(objects).collect();
         Self {

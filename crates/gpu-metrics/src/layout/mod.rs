@@ -50,7 +50,6 @@ impl Attribution {
 /// The facts of a row besides its readings.
 #[derive(Clone, Debug)]
 pub struct RowFacts {
-    /// The row.
     pub id: RowId,
     /// The row in the store.
     pub row: Arc<DeviceRow>,
@@ -88,7 +87,6 @@ impl RowFacts {
 /// The rank of a row's device, which is read far more often than the other facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// The rank of its device.
     pub device: u32,
     /// The rank of its board, which a GPU and its MIG instances share.
     pub board: u32,
@@ -104,11 +102,8 @@ impl Rank {
 /// An object with its rows. Its devices are evaluated together.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
-    /// Its namespace, if it has one.
     pub namespace: Option<Arc<str>>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its labels.
     pub labels: Labels,
     /// Its rows, in the order of their devices.
     pub members: Vec<RowId>,
@@ -137,9 +132,7 @@ pub struct Unseen {
 /// All objects of one kind that have rows, by namespace and name.
 #[derive(Clone, Debug)]
 pub struct KindTable {
-    /// The kind.
     pub kind: ObjectKind,
-    /// Its objects.
     pub objects: Vec<Object>,
 }
 
@@ -173,14 +166,12 @@ impl KindTable {
 /// The rows of each device.
 #[derive(Clone, Debug, Default)]
 struct Devices {
-    /// All rows, in the order of their devices.
     order: Vec<RowId>,
     /// Where the rows of each device begin, by its rank.
     starts: Vec<u32>,
 }
 
 impl Devices {
-    /// The rows of a device.
     fn rows(&self, device: u32) -> &[RowId] {
         let device = device as usize;
         let starts = self.starts.get(device).copied();
@@ -217,13 +208,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The facts of a row.
     #[must_use]
     pub fn fact(&self, row: RowId) -> Option<&RowFacts> {
         self.facts.get(row.0 as usize)?.as_ref()
     }
 
-    /// The facts of these rows.
     pub(crate) fn facts_of(&self, rows: &[RowId]) -> impl Iterator<Item = &RowFacts> {
         rows.iter().filter_map(|row| self.fact(*row))
     }
@@ -242,7 +231,6 @@ impl Layout {
         rows.any(|(row, started)| newest(*row) >= *started)
     }
 
-    /// All facts, by row number.
     pub fn facts(&self) -> impl ExactSizeIterator<Item = Option<&RowFacts>> {
         self.facts.iter().map(Option::as_ref)
     }
@@ -271,7 +259,6 @@ impl Layout {
         table.objects.get(table.find(namespace, name)?)
     }
 
-    /// All tables.
     #[must_use]
     pub fn tables(&self) -> &[KindTable] {
         &self.tables
@@ -323,7 +310,6 @@ impl Layout {
         others.map(|other| other.id)
     }
 
-    /// The rows of a device.
     #[must_use]
     pub fn device_rows(&self, device: u32) -> &[RowId] {
         self.devices.rows(device)
@@ -350,7 +336,6 @@ impl Layout {
         self.slot_peers.get(&device).map_or(&[], Vec::as_slice)
     }
 
-    /// The inventory of the layout.
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory

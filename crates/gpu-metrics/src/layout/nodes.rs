@@ -27,7 +27,6 @@ pub(super) struct NodeNames {
 }
 
 impl NodeNames {
-    /// The names of an inventory's Nodes.
     pub(super) fn of(inventory: &Inventory) -> Self {
         let mut names = Self {
             nodes: HashMap::with_capacity(inventory.nodes.len()),

@@ -23,7 +23,6 @@ pub(super) struct ResolvedRow<'a> {
     pub(super) row: &'a Arc<DeviceRow>,
     pub(super) owner: Option<&'a Owner>,
     pub(super) targets: &'a [TargetId],
-    /// The names of its node.
     pub(super) nodes: &'a [NodeName],
     /// The cluster that it names.
     pub(super) cluster: Option<&'a str>,

@@ -80,7 +80,6 @@ impl Reads {
         of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
     }
 
-    /// The Prometheus.
     pub(super) const fn of(&self) -> PrometheusId {
         self.of
     }

@@ -42,7 +42,6 @@ pub const MIG_LABEL: &str = "GPU_I_ID";
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
 pub struct DeviceRow {
-    /// The device.
     pub device: Device,
     /// The pod the series name.
     pub owner: Option<Owner>,
@@ -95,7 +94,6 @@ pub struct Applied {
     pub invalid: u64,
     /// Further back than [`StoreSettings::back_ms`].
     pub too_old: u64,
-    /// In the future.
     pub future: u64,
 }
 
@@ -133,7 +131,6 @@ pub struct Store {
     generation: u64,
 }
 
-/// The settings of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
     /// The time between instants, milliseconds.

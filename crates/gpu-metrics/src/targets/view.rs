@@ -28,7 +28,6 @@ pub struct TargetView {
 /// A source in a snapshot.
 #[derive(Clone, Debug)]
 pub struct SourceView {
-    /// Its Prometheus.
     pub prometheus: PrometheusId,
     /// Its scrape job.
     pub job: Arc<str>,

@@ -104,7 +104,6 @@ impl Scene {
         Self::of(policy, metrics::built_in())
     }
 
-    /// A scene with these metrics.
     pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self::polled_from(1, policy, metrics)
     }

@@ -29,7 +29,6 @@ pub(crate) struct RegisteredServers {
     pub(crate) of_others: Vec<&'static str>,
 }
 
-/// The Service of the server.
 #[derive(Debug)]
 pub(crate) struct ServerService {
     /// Account and Secret are not set: only the Deployment names them.

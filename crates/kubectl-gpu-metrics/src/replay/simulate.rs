@@ -23,7 +23,6 @@ const ALL: u32 = 0;
 /// The input of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// The past.
     pub past: &'a Past,
     /// The autoscaler.
     pub plan: &'a Plan,

@@ -83,7 +83,6 @@ impl HpaCell {
     }
 }
 
-/// `62/50 → 4/8`
 impl fmt::Display for HpaCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [current, target] = self.sides();

@@ -84,14 +84,11 @@ pub enum DecodeError {
     /// The answer has more parts than allowed.
     #[error("the answer has more than {limit} {parts}")]
     TooMany {
-        /// The limit.
         limit: usize,
         /// Name of the parts.
         parts: &'static str,
-        /// The remedy.
         remedy: &'static str,
     },
-    /// `status: error`.
     #[error("{error_type}: {error}")]
     Status {
         /// `errorType`: `bad_data`, `execution`, `timeout`, …
@@ -179,7 +176,6 @@ pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, Deco
 
 /// The name of a series, from the text of its label set.
 pub(crate) fn name(labels: &str) -> Option<Cow<'_, str>> {
-    /// The label with the name.
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(rename = "__name__", borrow)]

@@ -41,7 +41,6 @@ pub(super) struct Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) now: Timestamp,
-    /// When it was read.
     pub(super) read: Instant,
 }
 

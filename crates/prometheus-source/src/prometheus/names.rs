@@ -18,7 +18,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// The metric names that one query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// The matcher on `__name__`.
     pub(super) matcher: String,
     /// The spelling, if it is only one.
     pub(super) spelling: Option<String>,

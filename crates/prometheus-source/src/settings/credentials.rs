@@ -20,7 +20,6 @@ pub enum Auth {
     Basic {
         /// The user.
         username: String,
-        /// The password.
         password: Password,
     },
     /// A signature, or an access token that is renewed.

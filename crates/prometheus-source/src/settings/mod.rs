@@ -49,7 +49,6 @@ impl PrometheusSettings {
     /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
     /// (docs/limits.md, "Memory").
     pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
-    /// `prometheus.maxConcurrentQueries`.
     pub(crate) const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
     /// The default settings for some addresses.

@@ -37,7 +37,6 @@ impl Recorded {
             .map(|(_, value)| value.into_owned())
     }
 
-    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -68,7 +67,6 @@ const EMPTY: &str = r#"{"status":"success","data":{"resultType":"matrix","result
 const EQUALITY_ONLY: &str = r#"{"status":"error","errorType":"bad_data","error":"=~ is an unsupported matchtype for the __name__ label"}"#;
 
 impl State {
-    /// The answer to a request.
     fn answer(&self, request: &Recorded) -> (u16, Bytes) {
         let Some(names) = &self.names else {
             return (self.status, self.body.clone());

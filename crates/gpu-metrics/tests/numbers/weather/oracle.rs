@@ -44,7 +44,6 @@ pub(super) struct Oracle<'a> {
     pub(super) built: &'a Built,
     pub(super) times: Times,
     store: &'a Store,
-    /// The series of each device.
     of_device: Vec<Vec<&'a Series>>,
 }
 

@@ -22,7 +22,6 @@ fn pick<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[dice.below(of.len())]
 }
 
-/// The world of a seed.
 pub(super) fn world(seed: u64) -> World {
     let mut dice = Dice::new(seed);
     let first = fleet(&mut dice, "w", MOST_GPUS);

@@ -42,7 +42,6 @@ fn agrees_with_each_instant(snapshot: &Snapshot) {
     }
 }
 
-/// A replica.
 #[derive(Debug)]
 pub(super) struct Replica {
     pipeline: Pipeline,
@@ -53,7 +52,6 @@ pub(super) struct Replica {
     answers: Option<Answers>,
     /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
-    /// Whether it is ready.
     pub(super) ready: bool,
 }
 

@@ -38,7 +38,6 @@ pub(super) struct SampleTimes {
     newest: i64,
     /// The times of reads with new samples, and their lateness.
     late: Vec<(i64, i64)>,
-    /// S.
     pub(super) scrape: Between<i64>,
     /// F, including its own lateness.
     pub(super) fresh: Between<i64>,

@@ -15,7 +15,6 @@ pub(super) struct Fleet {
     pub(super) job: &'static str,
     /// The Prometheus that scrapes it, as an external label.
     pub(super) source: &'static str,
-    /// Number of targets.
     pub(super) targets: usize,
     /// GPUs for each target.
     pub(super) gpus: usize,
@@ -166,10 +165,8 @@ pub(super) enum Weather {
     Shared { targets: Range<usize>, pods: usize },
 }
 
-/// A world.
 #[derive(Clone, Debug)]
 pub(super) struct World {
-    /// Its name.
     pub(super) name: &'static str,
     /// The seed of all random choices.
     pub(super) seed: u64,

@@ -51,7 +51,6 @@ fn seconds(seconds: f64) -> Timestamp {
     Timestamp::from_millis((seconds * 1000.0).round() as i64)
 }
 
-/// The value of a scalar.
 pub(super) fn scalar(sample: &RawValue) -> Result<Answer, DecodeError> {
     let (at, text): (f64, String) = decode::part(sample)?;
     let value = number(&text);

@@ -19,13 +19,11 @@ impl Rules {
         Self { fake, promql }
     }
 
-    /// The result of a query with this answer.
     async fn query(&self, body: impl Into<Bytes>) -> Result<Answer, Error> {
         self.fake.answer(body);
         self.promql.query("up", now()).await
     }
 
-    /// The samples of a vector with these rows.
     async fn vector(&self, rows: &str) -> Vec<VectorSample> {
         match self.query(data("vector", rows)).await.unwrap() {
             Answer::Vector(samples) => samples,

@@ -11,7 +11,6 @@ use std::ops::Range;
 use super::super::FOREVER;
 use super::super::world::{Fleet, Naming, Weather, World};
 
-/// The worlds of a table.
 pub(super) fn worlds(table: &'static str) -> impl Iterator<Item = World> {
     table.lines().filter(|row| !row.is_empty()).map(world)
 }
@@ -204,7 +203,6 @@ fn number(text: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// `900`, or `900/40`: from 900 on, one every 40 s.
 fn times(text: &str) -> (f64, f64) {
     let (at, every) = text.split_once('/').unwrap_or((text, "0"));
     (number(at), number(every))
@@ -220,7 +218,6 @@ fn span(text: &str) -> Range<f64> {
     or(start, -FOREVER)..or(end, FOREVER)
 }
 
-/// `0..5`, by number.
 fn places(text: &str) -> Range<usize> {
     let span = span(text);
     span.start as usize..span.end as usize
