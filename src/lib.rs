@@ -9,7 +9,7 @@
 //!  prometheus-source ─ Batch ─► dcgm ──► store ──► aggregate ─► Snapshot
 //!  (poll, decode)             │ (whose GPU?) (windows) (formulas)   │  │
 //!                             └─────────────────────────────────────┼──┘
-//!  cluster-state ── pods, owners, Services ─────────────────────► provider
+//!  cluster-state ── pods, owners ───────────────────────────────► provider
 //!      ▲                                                            │
 //!      │ watches, reviews                                           ▼
 //!  kube-apiserver ─► aggregated-apiserver ─► api::router ─► api handlers

@@ -64,7 +64,7 @@ const OWN: [&str; 2] = [
 ];
 
 /// The watches that readiness waits for.
-const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
+const WATCHED: [&str; 3] = ["pods", "namespaces", "nodes"];
 
 /// How often a review is sent until one is known to be allowed.
 const REVIEW_AGAIN: Duration = Duration::from_secs(5);

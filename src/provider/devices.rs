@@ -46,7 +46,7 @@ const UNEXPLAINED: &str = "no GPU of it is reported: see explain";
 pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match (by, namespace) {
         ("pod", _) => &["pods"],
-        // ReplicaSets and Services would repeat the others.
+        // ReplicaSets would repeat the others.
         ("workload", _) => &[
             "deployments.apps",
             "statefulsets.apps",

@@ -26,17 +26,16 @@ use gpu_metrics::snapshot::Snapshot;
 
 /// Workload kinds that are listed even if the cluster has none. Other kinds are served when
 /// a pod has an owner of the kind.
-const WORKLOADS: [(&str, &str, &str); 7] = [
+const WORKLOADS: [(&str, &str, &str); 6] = [
     ("cronjobs.batch", "CronJob", "batch/v1"),
     ("daemonsets.apps", "DaemonSet", "apps/v1"),
     ("deployments.apps", "Deployment", "apps/v1"),
     ("jobs.batch", "Job", "batch/v1"),
     ("replicasets.apps", "ReplicaSet", "apps/v1"),
-    ("services", "Service", "v1"),
     ("statefulsets.apps", "StatefulSet", "apps/v1"),
 ];
 
-pub(super) fn workloads() -> [ObjectKind; 7] {
+pub(super) fn workloads() -> [ObjectKind; 6] {
     WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true))
 }
 

@@ -5,7 +5,7 @@
 pub(super) enum Binding {
     /// Allows creating TokenReviews and SubjectAccessReviews.
     AuthDelegator,
-    /// Allows listing and watching pods, namespaces, nodes, services and owners.
+    /// Allows listing and watching pods, namespaces, nodes and owners.
     Inventory,
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::clock;
-use super::objects::{Kept, KeptObject, KeptService, OwnerRef};
+use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::table::{Key, Table};
 
@@ -50,8 +50,6 @@ impl Departing for KeptObject {
         departed.owner(self, at);
     }
 }
-
-impl Departing for KeptService {}
 
 #[derive(Debug, Default)]
 pub(super) struct Departed {

@@ -16,7 +16,7 @@ use super::error::CallError;
 use apimachinery::condition::{Condition, State};
 
 /// What a single ClusterRoleBinding allows the server to read.
-const INVENTORY: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
+const INVENTORY: [&str; 3] = ["pods", "namespaces", "nodes"];
 
 /// Whether readiness depends on a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,7 +316,7 @@ mod tests {
         assert!(unready[0].1.contains(words), "{unready:?}");
         watches[0].well();
         assert_eq!(registry.unbound(), None);
-        assert_eq!(registry.unready().len(), 3);
+        assert_eq!(registry.unready().len(), 2);
     }
 
     #[test]

@@ -67,8 +67,6 @@ impl Watches {
         tasks.spawn(watch(of, namespaces, |tables| &mut tables.namespaces));
         let nodes = ("nodes", Form::Metadata, allowed);
         tasks.spawn(watch(of, nodes, |tables| &mut tables.nodes));
-        let services = ("services", Form::Whole, allowed);
-        tasks.spawn(watch(of, services, |tables| &mut tables.services));
         tasks.spawn(kind_watches::run(
             client.clone(),
             Arc::clone(&shared),
@@ -235,8 +233,7 @@ fn snapshot(shared: &Shared) -> Option<(Inventory, bool)> {
     Some((inventory, kinds.are_settled()))
 }
 
-/// Whether a snapshot can be made. It does not wait for services, because everything else is
-/// correct without them (readiness does wait). It does not wait for nodes if they are forbidden.
+/// Whether a snapshot can be made. It does not wait for nodes if they are forbidden.
 const fn is_listed(tables: &Tables) -> bool {
     let nodes = tables.nodes.complete || tables.nodes.forbidden;
     tables.pods.complete && tables.namespaces.complete && nodes

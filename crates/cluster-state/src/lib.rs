@@ -2,7 +2,7 @@
 //! and the data of delegated authentication and authorization.
 //!
 //! ```text
-//!  pods, services ──────┐ list + watch                       ┌─► snapshot ─► Inventory
+//!  pods ────────────────┐ list + watch                       ┌─► snapshot ─► Inventory
 //!  namespaces, nodes ───┼─ watch ─► wire ─► one table each ──┤
 //!  owners (metadata) ───┘                                    └─► kinds in use
 //!         ▲                                                          │
@@ -53,7 +53,6 @@ mod pods;
 mod pool;
 pub mod review;
 pub mod served;
-mod services;
 mod snapshot;
 mod state;
 mod table;

@@ -1,14 +1,12 @@
-//! The settings for reducing objects, and the kept fields of namespaces, nodes, owners and
-//! services.
+//! The settings for reducing objects, and the kept fields of namespaces, nodes and owners.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::pool::{KindName, Pool};
-use super::wire::{Meta, Object, Pairs};
+use super::wire::{Meta, Object};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::resources::GpuResources;
@@ -94,46 +92,6 @@ impl Kept for KeptObject {
             created: metadata.created(),
             controller: OwnerRef::take(&mut metadata, pool),
             labels: pool.labels(&metadata.labels.unwrap_or_default()),
-        })
-    }
-
-    fn uid(&self) -> u64 {
-        self.uid
-    }
-}
-
-/// A service with a selector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeptService {
-    uid: u64,
-    pub(super) labels: Labels,
-    pub(super) selector: Labels,
-    pub(super) created: Option<Timestamp>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct ServiceSpec {
-    #[serde(default)]
-    selector: Option<Pairs>,
-}
-
-impl Kept for KeptService {
-    type Spec = ServiceSpec;
-    type Status = IgnoredAny;
-
-    /// An empty selector selects nothing (`k8s.io/api/core/v1`, ServiceSpec).
-    fn keep(
-        object: Object<ServiceSpec, IgnoredAny>,
-        pool: &mut Pool,
-        _: &WatchSettings,
-    ) -> Option<Self> {
-        let selector = object.spec.and_then(|spec| spec.selector);
-        let selector = selector.filter(|selector| !selector.is_empty())?;
-        Some(Self {
-            uid: object.metadata.uid(),
-            created: object.metadata.created(),
-            labels: pool.labels(&object.metadata.labels.unwrap_or_default()),
-            selector: pool.labels(&selector),
         })
     }
 

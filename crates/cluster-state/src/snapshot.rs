@@ -1,5 +1,4 @@
-//! Makes an inventory from the watched objects: follows owners upward, and matches
-//! services by their selectors.
+//! Makes an inventory from the watched objects: follows owners upward.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use super::kinds::Uses;
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::pool::KindName;
-use super::services::Services;
 use super::state::{Known, Tables};
 use super::table::{Key, Table};
 use apimachinery::labels::Labels;
@@ -41,8 +39,6 @@ type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 /// A snapshot under construction.
 struct Walk<'a> {
     tables: &'a Tables,
-    services: Services<'a>,
-    service_kind: ObjectKind,
     workloads: Vec<Workload>,
     /// Indices of workloads.
     known: HashMap<WorkloadKey, u32>,
@@ -69,12 +65,8 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let departed = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     walk.add_idle();
     let Walk {
-        workloads,
-        used,
-        services,
-        ..
+        workloads, used, ..
     } = walk;
-    let left_out = services.left_out;
     let (exporters, exporter_nodes) = exporters(&tables.pods);
     let inventory = Inventory {
         authority: InventoryOrigin::Cluster,
@@ -88,11 +80,6 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
         node_addresses: node_addresses(&tables.pods),
         workloads,
     };
-    if let Some(what) = left_out
-        && !std::mem::replace(&mut known.told_services, true)
-    {
-        tracing::warn!("{what} (later ones are not logged)");
-    }
     known.pool.purge();
     (inventory, used)
 }
@@ -137,8 +124,6 @@ impl<'a> Walk<'a> {
     fn new(tables: &'a Tables, gone: HashMap<u64, OwnerRef>) -> Self {
         Self {
             tables,
-            services: Services::of(&tables.services),
-            service_kind: ObjectKind::service(),
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
@@ -147,18 +132,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A pod with its controllers, and the services that select it if it may hold a GPU: a
-    /// pod without a request and without a node holds nothing. A terminating pod has them
-    /// too, because its samples still count for them.
+    /// A pod with its controllers. A terminating pod has them too, because its samples still
+    /// count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
-        let mut owners = Vec::new();
         let controller = pod.controller.as_ref();
-        if let Some(controller) = controller {
-            owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
-        }
-        if pod.requests_gpu() || pod.node.is_some() {
-            self.add_services(key, pod, &mut owners);
-        }
+        let owners = controller.map(|it| self.owners(&key.0, it, pod.requests_gpu()));
         Pod {
             namespace: Arc::clone(&key.0),
             name: Arc::clone(&key.1),
@@ -172,7 +150,7 @@ impl<'a> Walk<'a> {
             gpus: pod.gpus,
             uncounted: pod.uncounted,
             daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),
-            owners,
+            owners: owners.unwrap_or_default(),
         }
     }
 
@@ -198,16 +176,6 @@ impl<'a> Walk<'a> {
             });
             u32::try_from(self.workloads.len() - 1).unwrap_or(u32::MAX)
         })
-    }
-
-    fn add_services(&mut self, key: &Key, pod: &KeptPod, owners: &mut Vec<u32>) {
-        let selecting = self.services.selecting(key, &pod.labels);
-        owners.reserve_exact(selecting.len());
-        let kind = self.service_kind.clone();
-        for index in selecting.iter() {
-            let (key, service) = self.services.get(*index);
-            owners.push(self.workload(&kind, key, &service.labels, service.created));
-        }
     }
 
     /// Adds the workloads that have no pods now. A workload scaled to zero still has

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::departed::{Departed, Departing};
 use super::error::{CallError, excerpt};
 use super::kinds::Kinds;
-use super::objects::{KeptObject, KeptService, WatchSettings};
+use super::objects::{KeptObject, WatchSettings};
 use super::pods::KeptPod;
 use super::pool::Pool;
 use super::table::{Key, Table};
@@ -24,7 +24,6 @@ pub(super) struct Tables {
     pub(super) pods: Table<KeptPod>,
     pub(super) namespaces: Table<KeptObject>,
     pub(super) nodes: Table<KeptObject>,
-    pub(super) services: Table<KeptService>,
     /// Owners, and the objects that rules request, by kind.
     pub(super) kinds: Kinds,
 }
@@ -36,8 +35,6 @@ pub(super) struct Known {
     pub(super) departed: Departed,
     /// When the first list of all pods was complete.
     pub(super) listed: Option<Timestamp>,
-    /// Whether it was logged that services were left out.
-    pub(super) told_services: bool,
 }
 
 /// The state, shared by the watches and their readers.

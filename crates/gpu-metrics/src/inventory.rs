@@ -50,12 +50,6 @@ impl ObjectKind {
     pub fn node() -> Self {
         Self::new("nodes", "Node", "v1", false)
     }
-
-    /// The core kind `services`.
-    #[must_use]
-    pub fn service() -> Self {
-        Self::new("services", "Service", "v1", true)
-    }
 }
 
 /// The phase of a pod, as far as metrics depend on it.
@@ -117,8 +111,7 @@ impl Pod {
     }
 }
 
-/// A workload: an object that controls pods, directly or not, or that selects them, for
-/// `services`.
+/// A workload: an object that controls pods, directly or not.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub kind: ObjectKind,

@@ -1,4 +1,4 @@
-//! Turns DCGM series into values of pods, workloads, services, namespaces, nodes and
+//! Turns DCGM series into values of pods, workloads, namespaces, nodes and
 //! clusters.
 //!
 //! ```text

@@ -85,7 +85,7 @@ impl FakeKube {
         let answer = move |request| answer(Arc::clone(&shared), request);
         let server = Server::start(listener, answer);
         let fake = Self { state, server };
-        for resource in ["pods", "namespaces", "nodes", "services"] {
+        for resource in ["pods", "namespaces", "nodes"] {
             let path = format!("/api/v1/{resource}");
             fake.lock().collections.entry(path).or_default();
         }

@@ -16,7 +16,6 @@ pub(super) use crate::testing::fake_kube::pod;
 use gpu_metrics::inventory::{Inventory, Pod, Workload};
 
 pub(super) const PODS: &str = "/api/v1/pods";
-pub(super) const SERVICES: &str = "/api/v1/services";
 
 /// A timeout that only a hanging test reaches.
 const GENEROUS: Duration = Duration::from_secs(60);

@@ -11,5 +11,4 @@ mod owners;
 mod reduction;
 mod reviews;
 mod served;
-mod services;
 mod watches;

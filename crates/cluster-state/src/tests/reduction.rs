@@ -2,7 +2,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::objects::WatchSettings;
-use super::super::objects::{Kept, KeptObject, KeptService};
+use super::super::objects::{Kept, KeptObject};
 use super::super::pods::KeptPod;
 use super::super::pool::Pool;
 use super::super::wire::{self, Object};
@@ -174,7 +174,6 @@ fn an_invalid_object_is_rejected() {
         let settings = WatchSettings::default();
         assert!(keep::<KeptPod>(raw, &settings).is_err(), "{text}");
         assert!(keep::<KeptObject>(raw, &settings).is_err(), "{text}");
-        assert!(keep::<KeptService>(raw, &settings).is_err(), "{text}");
     }
 }
 

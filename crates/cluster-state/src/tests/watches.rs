@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::client::{Client, ClusterAccess};
 use super::super::health::WatchRegistry;
 use super::super::inventory::{WatchSettings, Watches};
-use super::fixture::{PODS, SERVICES, Scene, eventually, pod};
+use super::fixture::{PODS, Scene, eventually, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use crate::testing::server::kubeconfig;
 use apimachinery::time::Timestamp;
@@ -88,11 +88,10 @@ async fn before_the_first_list_there_are_no_pods_and_readiness_has_the_reason() 
 }
 
 #[tokio::test]
-async fn forbidden_nodes_and_services_do_not_delay_the_rest() {
+async fn forbidden_nodes_do_not_delay_the_rest() {
     let scene = Scene::start(|kube| {
         kube.put(PODS, pod("a"));
         kube.fault("/api/v1/nodes", Fault::Forbidden);
-        kube.fault(SERVICES, Fault::Forbidden);
     })
     .await;
     let inventory = scene.until_pods(&["a"]).await;
@@ -216,7 +215,7 @@ async fn the_watches_wait_for_a_server_that_starts_later() {
     let registry = WatchRegistry::default();
     let watches = Watches::start(&client, &registry, WatchSettings::default());
     let is_away = |(_, why): &(Arc<str>, String)| why.contains("cannot be reached");
-    let says = || registry.unready().iter().filter(|it| is_away(it)).count() == 4;
+    let says = || registry.unready().iter().filter(|it| is_away(it)).count() == 3;
     eventually("it says what it waits for", says).await;
     assert!(registry.unready()[0].1.contains(&address.to_string()));
     let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());

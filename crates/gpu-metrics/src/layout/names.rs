@@ -14,10 +14,7 @@ const BY_SUFFIX: [&str; 3] = ["replicasets.apps", "jobs.batch", "daemonsets.apps
 
 /// The workloads of an inventory, by resource, namespace and name.
 #[derive(Debug)]
-pub(super) struct Workloads<'a> {
-    inventory: &'a Inventory,
-    places: HashMap<(&'a str, &'a str, &'a str), u32>,
-}
+pub(super) struct Workloads<'a>(HashMap<(&'a str, &'a str, &'a str), u32>);
 
 impl<'a> Workloads<'a> {
     pub(super) fn of(inventory: &'a Inventory) -> Self {
@@ -29,18 +26,14 @@ impl<'a> Workloads<'a> {
             );
             (key, index)
         };
-        Self {
-            inventory,
-            places: (0..).zip(&inventory.workloads).map(place).collect(),
-        }
+        Self((0..).zip(&inventory.workloads).map(place).collect())
     }
 
-    /// The workloads that created a pod of this name, as far as the name shows, and the
-    /// services of its siblings.
+    /// The workloads that created a pod of this name, as far as the name shows.
     pub(super) fn of_pod(&self, namespace: &str, pod: &str) -> Vec<u32> {
         let mut found = Vec::new();
         let mut find = |resource: &str, name: &str| {
-            found.extend(self.places.get(&(resource, namespace, name)).copied());
+            found.extend(self.0.get(&(resource, namespace, name)).copied());
         };
         let Some((base, suffix)) = pod.rsplit_once('-') else {
             return found;
@@ -57,21 +50,7 @@ impl<'a> Workloads<'a> {
                 find("jobs.batch", name);
             }
         }
-        let services = found.first().map(|workload| self.services_of(*workload));
-        found.extend(services.into_iter().flatten());
         found
-    }
-
-    /// The services that select any of a workload's pods.
-    fn services_of(&self, workload: u32) -> Vec<u32> {
-        let pods = self.inventory.pods.iter().chain(&self.inventory.departed);
-        let sibling = pods.into_iter().find(|pod| pod.owners.contains(&workload));
-        let is_service = |index: &&u32| {
-            let workload = self.inventory.workloads.get(**index as usize);
-            workload.is_some_and(|workload| workload.kind.resource.as_ref() == "services")
-        };
-        let owners = sibling.map_or(&[][..], |pod| &pod.owners);
-        owners.iter().filter(is_service).copied().collect()
     }
 }
 

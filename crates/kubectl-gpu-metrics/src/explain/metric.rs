@@ -107,7 +107,7 @@ fn describe(spec: &MetricSpec, reach: Reach) -> String {
         }
         Reach::Cluster => "of namespaces, or as an External metric: one number for the cluster",
         Reach::Namespace => {
-            "of pods, workloads, services, namespaces and nodes (custom metrics), of the namespace (external)"
+            "of pods, workloads, namespaces and nodes (custom metrics), of the namespace (external)"
         }
     };
     format!(

@@ -107,8 +107,8 @@ fn labels_of_node(built: &Built, node: &str) -> Labels {
     }
 }
 
-/// The Deployment, the ReplicaSet and the Service of one name.
-fn workloads(name: &str) -> [Workload; 3] {
+/// The ReplicaSet and the Deployment of one name.
+fn workloads(name: &str) -> [Workload; 2] {
     let workload = |kind, name: String| Workload {
         kind,
         namespace: NAMESPACE.into(),
@@ -125,14 +125,13 @@ fn workloads(name: &str) -> [Workload; 3] {
             ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
             name.to_owned(),
         ),
-        workload(ObjectKind::service(), name.to_owned()),
     ]
 }
 
 fn pod(held: &Held, workloads: &[&str]) -> Pod {
     let started: Option<Timestamp> = (held.lives.start > -1e6).then(|| at(held.lives.start));
     let place = workloads.iter().position(|name| *name == held.workload);
-    let first = u32::try_from(3 * place.unwrap_or(0)).unwrap();
+    let first = u32::try_from(2 * place.unwrap_or(0)).unwrap();
     Pod {
         namespace: NAMESPACE.into(),
         name: held.name.as_str().into(),
@@ -146,6 +145,6 @@ fn pod(held: &Held, workloads: &[&str]) -> Pod {
         gpus: u32::try_from(held.devices.len()).unwrap(),
         uncounted: false,
         daemon: false,
-        owners: vec![first, first + 1, first + 2],
+        owners: vec![first, first + 1],
     }
 }

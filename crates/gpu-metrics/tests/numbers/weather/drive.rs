@@ -73,11 +73,7 @@ fn asked(built: &Built) -> Vec<Asked> {
         .collect();
     let workloads: BTreeSet<&'static str> = built.pods.iter().map(|pod| pod.workload).collect();
     for name in workloads {
-        all.push(ask(
-            Group::Workload(name),
-            &["deployments.apps", "services"],
-            name,
-        ));
+        all.push(ask(Group::Workload(name), &["deployments.apps"], name));
     }
     all.push(ask(Group::Namespace, &["namespaces"], NAMESPACE));
     all.push(ask(Group::Cluster, &["cluster"], ""));
