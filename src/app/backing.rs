@@ -41,10 +41,8 @@ impl rules::ObjectNames for ClusterNames {
         let inventory = self.inventory();
         let known = match &*kind.resource() {
             "pods" => {
-                let is_there = |place: &Arc<str>| namespace.is_none_or(|it| *it == **place);
-                let pods = inventory.pods.iter();
-                let matching =
-                    pods.filter(|pod| is_there(&pod.namespace) && selector.matches(&pod.labels));
+                let pods = inventory.pods_in(namespace).iter();
+                let matching = pods.filter(|pod| selector.matches(&pod.labels));
                 Some(matching.map(|pod| Arc::clone(&pod.name)).collect())
             }
             "namespaces" => Some(names_of(&inventory.namespaces, selector)),

@@ -298,11 +298,9 @@ impl<'a> Lookup<'a> {
         if objects.resource != "pods" || inventory.authority != InventoryOrigin::Cluster {
             return false;
         }
-        let mut pods = inventory.pods.iter().filter(|pod| {
-            Some(&*pod.namespace) == objects.namespace.as_deref()
-                && pod.is_live()
-                && is_asked(&objects.which, &pod.name, &pod.labels)
-        });
+        let pods = inventory.pods_in(objects.namespace.as_deref()).iter();
+        let mut pods =
+            pods.filter(|pod| pod.is_live() && is_asked(&objects.which, &pod.name, &pod.labels));
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 

@@ -254,7 +254,7 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     };
     match query.measured {
         Measured::Pods => {
-            let pods = inventory.pods.iter();
+            let pods = inventory.pods_in(query.namespace.as_deref()).iter();
             let running = pods.filter(|pod| pod.phase == PodPhase::Running);
             let objects = running.map(|pod| Object {
                 namespace: Some(&pod.namespace),

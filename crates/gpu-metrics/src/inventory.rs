@@ -199,11 +199,64 @@ impl Inventory {
             .map(|index| &self.pods[index])
     }
 
+    /// The pods of a namespace, or all pods, sorted.
+    #[must_use]
+    pub fn pods_in(&self, namespace: Option<&str>) -> &[Pod] {
+        let Some(namespace) = namespace else {
+            return &self.pods;
+        };
+        let start = self.pods.partition_point(|pod| *pod.namespace < *namespace);
+        let pods = &self.pods[start..];
+        &pods[..pods.partition_point(|pod| *pod.namespace == *namespace)]
+    }
+
     /// The departed pods of that name, the latest first.
     pub(crate) fn departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());
         let end = self.departed.partition_point(|pod| key(pod).is_le());
         &self.departed[start..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pods_of_a_namespace_are_its_part_of_the_sorted_list() {
+        let pod = |(namespace, name): (&str, &str)| Pod {
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: Labels::default(),
+            node: None,
+            phase: PodPhase::Running,
+            terminating: false,
+            started: None,
+            running_since: None,
+            ended: None,
+            gpus: 0,
+            uncounted: false,
+            daemon: false,
+            owners: Vec::new(),
+        };
+        let pods = [("a", "z"), ("b", "a"), ("b", "b"), ("ba", "a"), ("c", "a")];
+        let inventory = Inventory {
+            pods: pods.map(pod).into(),
+            ..Inventory::default()
+        };
+        for (namespace, range) in [
+            (None, 0..5),
+            (Some("a"), 0..1),
+            (Some("b"), 1..3),
+            (Some("c"), 4..5),
+            (Some(""), 0..0),
+            (Some("bb"), 0..0),
+            (Some("d"), 0..0),
+        ] {
+            let found = inventory.pods_in(namespace).iter().map(|pod| &*pod.name);
+            let names = pods[range].iter().map(|(_, name)| *name);
+            assert!(found.eq(names), "{namespace:?}");
+        }
     }
 }

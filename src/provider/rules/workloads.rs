@@ -84,8 +84,8 @@ impl OfWorkloads<'_> {
                 }
         };
         let mut found = BTreeMap::<&str, WithPods<'i>>::new();
-        let pods = inventory.pods.iter();
-        for pod in pods.filter(|pod| *pod.namespace == *namespace && pod.is_live()) {
+        let pods = inventory.pods_in(Some(namespace)).iter();
+        for pod in pods.filter(|pod| pod.is_live()) {
             let owners = pod.owners.iter();
             let owners = owners.filter_map(|owner| inventory.workloads.get(*owner as usize));
             for workload in owners.filter(is_wanted) {

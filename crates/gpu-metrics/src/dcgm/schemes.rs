@@ -156,10 +156,7 @@ pub fn device(labels: &Labels) -> Option<Device> {
 /// Candidates for the node's name, best first; each name once, by its best label.
 #[must_use]
 pub fn nodes(labels: &Labels) -> Vec<NodeName> {
-    let host = value(labels, "instance").map(|instance| {
-        let port = instance.rfind(':').unwrap_or(instance.len());
-        &instance[..port]
-    });
+    let host = value(labels, "instance").map(host);
     let named = NODE.iter().map(|name| value(labels, name)).chain([host]);
     let mut nodes: Vec<NodeName> = Vec::new();
     for (rank, name) in (0..).zip(named) {
@@ -170,6 +167,17 @@ pub fn nodes(labels: &Labels) -> Vec<NodeName> {
         }
     }
     nodes
+}
+
+/// The host of an `instance`: without the port, and without the brackets of an IPv6 address.
+pub(crate) fn host(instance: &str) -> &str {
+    if let Some(bracketed) = instance.strip_prefix('[') {
+        return bracketed.split(']').next().unwrap_or(bracketed);
+    }
+    match instance.split_once(':') {
+        Some((host, port)) if !port.contains(':') => host,
+        _ => instance,
+    }
 }
 
 #[cfg(test)]
@@ -232,5 +240,20 @@ namespace=gpu-operator pod=dcgm-exporter-x => Bare gpu-operator/dcgm-exporter-x,
         let found = nodes(&labels("hostname=gpu-node-1 instance=10.0.0.1:9400"));
         let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
         assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
+    }
+
+    #[test]
+    fn the_host_of_an_instance_has_no_port_and_no_brackets() {
+        for (instance, address) in [
+            ("10.0.0.1:9400", "10.0.0.1"),
+            ("node-1:9400", "node-1"),
+            ("node-1", "node-1"),
+            ("[fd00::a1]:9400", "fd00::a1"),
+            ("[fd00::a1]", "fd00::a1"),
+            ("fd00::a1", "fd00::a1"),
+            ("", ""),
+        ] {
+            assert_eq!(host(instance), address, "{instance}");
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
+use super::super::dcgm::schemes::host;
+
 use super::super::inventory::{ExporterPod, Inventory, InventoryOrigin, Pod};
 use super::super::policy::MigWeight;
 use super::super::series::Owner;
@@ -172,12 +174,6 @@ impl<'a> Claims<'a> {
         let are_several = |id: &TargetId| self.pods_on_target.get(id) > Some(&1);
         exporters.iter().any(is_behind) || (targets.any(are_several) && !pod.daemon)
     }
-}
-
-/// The host of an `instance`, without the brackets of an IPv6 address.
-fn host(instance: &str) -> &str {
-    let host = instance.rsplit_once(':').map_or(instance, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Whether a row is of this cluster: its pod is known, and on the node that the row names.

@@ -23,6 +23,12 @@ window 60; pods p q; gpus p 0
 A p job=d instance=[fd00::2]:9400: 40*3
 exporter e fd00::2 = p 40
 
+# the address of a node can be one of IPv6
+window 60; pods p; address fd00::1 node-1
+A job=d instance=[fd00::1]:9400: 40*3
+B p job=d instance=i Hostname=node-1: 20*3
+= node sum 60
+
 # a bare pod that requests no GPU holds one by labels of holders
 window 60; pods p q; gpus p 0
 A p job=d instance=10.0.0.1:9400 vgpu=0: 40*3

@@ -146,6 +146,10 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
     match (words, pod) {
         (["nodes", "none"], _) => inventory.nodes.clear(),
         (["nodes", name], _) => inventory.nodes.push(object(name)),
+        (["address", address, node], _) => {
+            let told = ((*address).into(), (*node).into());
+            inventory.node_addresses.push(told);
+        }
         (["exporters", node], _) => inventory.exporter_nodes = vec![(*node).into()],
         (["exporter", _, address], _) => inventory.exporters.push(ExporterPod {
             namespace: "n".into(),
