@@ -41,15 +41,6 @@ impl Exporters {
     /// A configuration of Prometheus that gives targets the labels of the operator's
     /// ServiceMonitor.
     pub(crate) fn scrapes(&self) -> String {
-        self.scrapes_of(&self.running)
-    }
-
-    /// The same for the exporter of one node.
-    pub(crate) fn scrapes_of_node(&self, node: usize) -> String {
-        self.scrapes_of(&self.running[node..=node])
-    }
-
-    fn scrapes_of(&self, running: &[RunningExporter]) -> String {
         let interval = self.interval.as_secs();
         let mut config = format!(
             "global: {{scrape_interval: {interval}s, scrape_timeout: {interval}s}}\n\
@@ -58,7 +49,7 @@ impl Exporters {
                honor_labels: false\n  \
                static_configs:\n"
         );
-        for running in running {
+        for running in &self.running {
             let pod = &self.fleet.exporters()[running.index].pod;
             config.push_str(&format!(
                 "  - targets: [\"{}\"]\n    \

@@ -1,12 +1,10 @@
-//! Servers that start, and a Prometheus that ends, while all else is running.
+//! Servers that start while all else is running.
 
 use std::time::Duration;
 
-use super::scene::{
-    CLUSTER, GPU, PATIENCE, PODS_A, PODS_B, Scene, VALUES_A, WINDOW, ask, await_window, pair,
-};
-use crate::kubectl::{Answer, Kubectl, Served, milli};
-use crate::program::{eventually, ok_if};
+use super::scene::{GPU, PATIENCE, PODS_A, Scene, VALUES_A, WINDOW, ask, await_window, pair};
+use crate::kubectl::{Answer, Kubectl, Served};
+use crate::program::eventually;
 use crate::prometheus::Storage;
 use crate::stores::scene::Reader;
 
@@ -78,35 +76,4 @@ async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
         .program
         .await_stderr("it is queried in smaller parts");
     await_window(&server, PODS_A, WINDOW);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_prometheus_ends_the_values_of_its_pods_only() {
-    let mut scene = Scene::start().await;
-    // Each node has a Prometheus of its own.
-    let near = scene.exporters.scrapes_of_node(0);
-    let near = Storage::new().start(&near).await;
-    let far = scene.exporters.scrapes_of_node(1);
-    let mut far = Storage::new().start(&far).await;
-    let both = format!(
-        "{GPU}\nprometheus: {{additional: [{{url: '{}'}}]}}",
-        far.url
-    );
-    scene.server = Reader::start(&near.url, &both);
-    scene.await_values(PODS_A, &VALUES_A);
-    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
-    far.kill();
-    let right = |served: &Served| VALUES_A.contains(&pair(served));
-    scene.await_values_by_way_of(PODS_A, &[("idle-0", "0"), ("train-0", "50")], right);
-    scene.await_end(CLUSTER, |served| milli(served) == 46_000);
-    scene.await_values(PODS_B, &[("serve-0", "20")]);
-    let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
-    eventually("the one that ended is named", PATIENCE, || {
-        let answer = format!("{:?}", scene.server.kubectl.get(findings));
-        let is_named = answer.contains("GM301") && answer.contains("prometheus.additional[0]");
-        ok_if(is_named, &answer)
-    });
-    far.restart().await;
-    scene.await_values_by_way_of(PODS_A, &VALUES_A, right);
-    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::exporters::{Exporters, SCRAPED};
-use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};
+use crate::kubectl::{Answer, Kubectl, Served, unix_seconds};
 use crate::program::{eventually, ok_if};
 use crate::prometheus::{Storage, Store};
 use crate::stores::scene::Reader;
@@ -41,9 +41,9 @@ const FREE: usize = 7;
 
 pub(super) const PODS_A: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-a/pods/*/gpu_memory_utilization";
-pub(super) const PODS_B: &str =
+const PODS_B: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-b/pods/*/gpu_memory_utilization";
-pub(super) const CLUSTER: &str =
+const CLUSTER: &str =
     "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/cluster_gpu_memory_utilization";
 
 /// The values of `PODS_A`.
@@ -86,43 +86,12 @@ impl Scene {
     }
 
     /// Waits until a path has exactly these values.
-    pub(super) fn await_values(&self, path: &str, wanted: &[(&str, &str)]) {
-        self.await_values_by_way_of(path, wanted, |_| true);
-    }
-
-    /// Waits for these values. Every answer until then must satisfy `passes`.
-    pub(super) fn await_values_by_way_of(
-        &self,
-        path: &str,
-        wanted: &[(&str, &str)],
-        passes: impl Fn(&Served) -> bool,
-    ) {
+    fn await_values(&self, path: &str, wanted: &[(&str, &str)]) {
         eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
             let served = ask(&self.server.kubectl, path);
             let served = served.map_err(|answer| format!("{answer:?}"))?;
             let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
-            if found == wanted {
-                return Ok(());
-            }
-            let odd = served.iter().find(|served| !passes(served));
-            assert!(odd.is_none(), "{odd:?} at {path} on the way to {wanted:?}");
-            Err(format!("{found:?}"))
-        });
-    }
-
-    /// Waits until a path has no values. Every answer until then must satisfy `passes`.
-    pub(super) fn await_end(&self, path: &str, passes: impl Fn(&Served) -> bool) {
-        eventually(&format!("the end of {path}"), PATIENCE, || {
-            match ask(&self.server.kubectl, path) {
-                Err(Answer::NotFound(_)) => Ok(()),
-                Err(Answer::Other(said)) if is_lost(&said) => Err(said),
-                Err(answer) => panic!("{answer:?} at {path}"),
-                Ok(served) => {
-                    let odd = served.iter().find(|served| !passes(served));
-                    assert!(odd.is_none(), "{odd:?} at {path} before its end");
-                    Err(format!("{served:?}"))
-                }
-            }
+            ok_if(found == wanted, &found)
         });
     }
 }

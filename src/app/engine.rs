@@ -167,10 +167,9 @@ enum Round {
 
 impl Engine {
     /// An engine with these settings that has not polled yet. `provider` serves its values.
-    /// The sources are in the order of the configuration.
     pub(super) fn new(
         config: Config,
-        sources: Vec<Prometheus>,
+        source: Prometheus,
         provider: Arc<GpuProvider>,
         wiring: Wiring,
     ) -> Self {
@@ -179,11 +178,11 @@ impl Engine {
             policy: config.policy,
             signals: config.signals,
             exporter: config.exporters,
-            prometheus: u8::try_from(sources.len()).unwrap_or(u8::MAX),
+            prometheus: 1,
         };
         let (servers, poll) = (settings.prometheus, config.poll.unwrap_or(POLL_MIN));
-        let client = |(id, source)| Client {
-            id: PrometheusId(id),
+        let client = Client {
+            id: PrometheusId(0),
             source,
             batches: Vec::new(),
         };
@@ -191,7 +190,7 @@ impl Engine {
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
             servers: (0..servers).map(|place| Server::new(place, poll)).collect(),
-            clients: (0..).zip(sources).map(client).collect(),
+            clients: vec![client],
             running: JoinSet::new(),
             poll: config.poll,
             provider,

@@ -53,13 +53,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the engine of `config`, which reads samples from `sources`.
-    pub(crate) fn start(config: Config, sources: Vec<Prometheus>, wiring: &Wiring) -> Self {
+    /// Starts the engine of `config`, which reads samples from `prometheus`.
+    pub(crate) fn start(config: Config, prometheus: Prometheus, wiring: &Wiring) -> Self {
         let provider = provider(&config);
         let (_, mut ready) = watch::channel(true);
         let mut polling = JoinSet::new();
         if config.gpus_enabled {
-            let engine = Engine::new(config, sources, Arc::clone(&provider), wiring.clone());
+            let engine = Engine::new(config, prometheus, Arc::clone(&provider), wiring.clone());
             ready = engine.ready();
             polling.spawn(engine.run());
         }
@@ -93,8 +93,8 @@ pub(super) async fn run(
     wiring: Wiring,
     watches: Watches,
     overlap: Duration,
-    first: (Config, Vec<Prometheus>),
-    mut changes: mpsc::UnboundedReceiver<(Config, Vec<Prometheus>)>,
+    first: (Config, Prometheus),
+    mut changes: mpsc::UnboundedReceiver<(Config, Prometheus)>,
 ) {
     // The first round computes values for the listed pods. Without pods the server would
     // report ready and answer 404.
@@ -106,9 +106,9 @@ pub(super) async fn run(
             "gpu or prometheus of the configuration changed: the former values are served until there are new ones"
         );
         let (next, watched) = loop {
-            let (config, sources) = changed;
+            let (config, prometheus) = changed;
             let watched = watching(&config);
-            let mut next = Running::start(config, sources, &wiring);
+            let mut next = Running::start(config, prometheus, &wiring);
             tokio::select! {
                 () = next.ready(overlap) => break (next, watched),
                 Some(newer) = changes.recv() => changed = newer,

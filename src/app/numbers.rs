@@ -12,7 +12,6 @@ use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
 use aggregated_apiserver::security::denied::Denied;
 use cluster_state::health::{WatchHealth, WatchRegistry};
 use prometheus_source::answers::{AnswerCache, Counts};
-use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
@@ -56,17 +55,6 @@ pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<AnswerCache>) {
         let answers = Arc::clone(answers);
         metrics.read(spec, &[word], move || {
             Some(count(answers.counts()).load(Ordering::Relaxed) as f64)
-        });
-    }
-}
-
-/// Which address of Prometheus is in use. The series end when `replicas` is dropped.
-pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
-    for (place, address) in replicas.addresses().enumerate() {
-        let replicas = Arc::downgrade(replicas);
-        metrics.read(&catalog::PROMETHEUS_ASKED, &[address], move || {
-            let replicas = replicas.upgrade()?;
-            Some(f64::from(u8::from(replicas.is_current(place))))
         });
     }
 }

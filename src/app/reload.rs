@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use super::{finding_reports, measure, numbers};
+use super::{finding_reports, measure};
 use crate::provider::composite::SelfFinding;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
@@ -76,7 +76,7 @@ pub(super) struct Targets {
     /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
     /// The task that runs the engine.
-    pub(super) gpus: mpsc::UnboundedSender<(Config, Vec<Prometheus>)>,
+    pub(super) gpus: mpsc::UnboundedSender<(Config, Prometheus)>,
 }
 
 /// Follows the file.
@@ -197,7 +197,6 @@ impl Reload {
             clients.share(&prometheus.replicas());
         } else {
             prometheus = Arc::new(clients.promql);
-            numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
             targets.answers.switch_to(Arc::clone(&prometheus));
         }
         targets
@@ -209,7 +208,7 @@ impl Reload {
             .store(next.resource_rules.is_some(), Ordering::Relaxed);
         if !next.has_same_gpus(&self.in_force) {
             // The receiver is gone when the server stops.
-            let _ = targets.gpus.send((next.clone(), clients.sources));
+            let _ = targets.gpus.send((next.clone(), clients.prometheus));
         }
         self.in_force = next;
         tracing::info!("the configuration file is in force");

@@ -279,7 +279,6 @@ impl Background {
             others: watches.names(),
         };
         let prometheus = Arc::new(clients.promql);
-        numbers::of_prometheus(&telemetry.metrics, &prometheus.replicas());
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
         numbers::of_answers(&telemetry.metrics, &answers);
@@ -313,7 +312,7 @@ impl Background {
         ));
         let wiring = Wiring::new(&config, watches.subscribe(), telemetry);
         let served = Arc::clone(&wiring.served);
-        let first = (config, clients.sources);
+        let first = (config, clients.prometheus);
         self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));
         let own = std::mem::take(&mut self.own);
         Arc::new(Composite::new(Some(provider), served, own))

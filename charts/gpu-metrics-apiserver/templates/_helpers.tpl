@@ -243,14 +243,9 @@ its letters may be wrong; else all are named that are known there, if these are 
 
 {{/* The container's arguments; extraArguments take the place of those they repeat. */}}
 {{- define "gpu-metrics.arguments" -}}
-{{- $addresses := list -}}
-{{- range splitList "," (tpl .Values.prometheus.url .) -}}
-{{- $address := . -}}
-{{- with $.Values.prometheus.port }}{{ $address = printf "%s:%v" $address . }}{{ end -}}
-{{- with $.Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
-{{- $addresses = append $addresses $address -}}
-{{- end -}}
-{{- $address := join "," $addresses -}}
+{{- $address := tpl .Values.prometheus.url . -}}
+{{- with .Values.prometheus.port }}{{ $address = printf "%s:%v" $address . }}{{ end -}}
+{{- with .Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
 {{- $own := list
   "--config=/etc/gpu-metrics-apiserver/config.yaml"
   (printf "--secure-port=%v" (.Values.listenPort | default 6443))

@@ -1,4 +1,4 @@
-//! The clients for the Prometheus servers of a configuration.
+//! The clients for the Prometheus of a configuration.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use prometheus_source::{KeyHasher, Prometheus};
 
 use super::Config;
 
-/// The clients for the Prometheus servers of a configuration.
+/// The clients for the Prometheus of a configuration.
 #[derive(Debug)]
 pub struct Clients {
-    /// For GPU series: one for `prometheus`, then one for each entry of `prometheus.additional`.
-    pub sources: Vec<Prometheus>,
+    /// For GPU series.
+    pub prometheus: Prometheus,
     /// For the queries of rules.
     pub promql: PromqlClient,
 }
@@ -37,23 +37,14 @@ impl Clients {
     /// When the configuration has no address, or a file it names cannot be used.
     pub fn new(config: &Config) -> Result<Self, NoClients> {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
-        // Each source has its own hash key: two servers may have equal series of different
-        // devices.
-        let source = |settings| Prometheus::new(settings, KeyHasher::new());
-        let first = source(settings.clone())?;
-        let promql = PromqlClient::new(settings, first.replicas())?;
-        let mut sources = vec![first];
-        for settings in &config.additional {
-            sources.push(source(settings.clone())?);
-        }
-        Ok(Self { sources, promql })
+        let prometheus = Prometheus::new(settings.clone(), KeyHasher::new())?;
+        let promql = PromqlClient::new(settings, prometheus.replicas())?;
+        Ok(Self { prometheus, promql })
     }
 
-    /// Makes the first source use the replicas of `prometheus.url` that an earlier client
-    /// of the same settings uses.
+    /// Makes the client for GPU series use the state that an earlier client of the same
+    /// settings uses.
     pub fn share(&mut self, replicas: &Arc<Replicas>) {
-        if let Some(first) = self.sources.first_mut() {
-            first.share(replicas);
-        }
+        self.prometheus.share(replicas);
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
+use url::Url;
 
 use adapter_rules::labels::is_label;
 use adapter_rules::raw::Text;
@@ -12,7 +13,7 @@ use cloud_auth::{
     AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
 use limits::file::yaml;
-use prometheus_source::settings::{Addresses, parse_url};
+use prometheus_source::settings::parse_url;
 use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
 use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
 
@@ -36,8 +37,6 @@ pub(super) struct Connection {
     max_concurrent_queries: Option<Scalar<Count<u16>>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
-    #[serde(default)]
-    pub(super) additional: Vec<Connection>,
 }
 
 /// Longer than any query may take.
@@ -74,23 +73,20 @@ impl Connection {
     pub(super) fn settings(
         self,
         key: &str,
-        flag: Option<&Addresses>,
+        flag: Option<&Url>,
     ) -> Result<PrometheusSettings, Problem> {
         let url = format!("{key}.url");
-        let addresses = match (flag, &self.url) {
-            (Some(addresses), _) => Ok(addresses.clone()),
-            (None, Some(text)) => (text.value.parse::<Addresses>())
-                .map_err(|error| Problem::at(&url, text, error.to_string())),
+        let address = match (flag, &self.url) {
+            (Some(address), _) => Ok(address.clone()),
+            (None, Some(text)) => {
+                parse_url(&text.value).map_err(|error| Problem::at(&url, text, error.to_string()))
+            }
             (None, None) => {
-                let flag = match key {
-                    "prometheus" => ", or give --prometheus-url",
-                    _ => "",
-                };
-                let message = format!("is missing: write http://host:port{flag}");
+                let message = "is missing: write http://host:port, or give --prometheus-url";
                 Err(Problem::missing(&url, message))
             }
         }?;
-        let default = PrometheusSettings::at(addresses);
+        let default = PrometheusSettings::new(address);
         let mut settings = PrometheusSettings {
             auth: self.auth.map_or(default.auth, |Authentication(it)| it),
             tls: self.tls.map_or(default.tls, |Certificates(it)| it),
@@ -183,7 +179,7 @@ struct OAuth2 {
 struct TokenUrl;
 
 impl Setting for TokenUrl {
-    type Value = url::Url;
+    type Value = Url;
 
     fn parse(text: &str) -> Result<Self::Value, String> {
         parse_url(text).map_err(|_| "is no URL: write https://host/path".to_owned())

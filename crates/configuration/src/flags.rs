@@ -7,10 +7,9 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, Error};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
 
-use prometheus_source::settings::{
-    Addresses, Auth, ClientPair, Credentials, InvalidUrl, Pem, Verb,
-};
+use prometheus_source::settings::{Auth, ClientPair, Credentials, Pem, Verb, parse_url};
 
 use super::problem::ConfigurationError;
 use super::{Config, Flags, connection, kubeconfig};
@@ -25,10 +24,9 @@ pub struct PrometheusFlags {
     /// Configuration file
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address of Prometheus, with its path prefix if there is one. Several addresses
-    /// with the same data, separated by commas, are tried in order until one answers
+    /// Address of Prometheus, with its path prefix if there is one
     #[arg(long, value_parser = AddressParser)]
-    prometheus_url: Option<Addresses>,
+    prometheus_url: Option<Url>,
     /// CA certificates for the connection to Prometheus; no other CA is trusted
     #[arg(long)]
     prometheus_ca_file: Option<PathBuf>,
@@ -72,22 +70,17 @@ pub struct ConfigFile {
     pub flags: Flags,
 }
 
-/// Parses addresses. Unlike clap's own parser it does not repeat an invalid value, which
+/// Parses an address. Unlike clap's own parser it does not repeat an invalid value, which
 /// may contain a credential.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressParser;
 
 impl TypedValueParser for AddressParser {
-    type Value = Addresses;
+    type Value = Url;
 
-    fn parse_ref(
-        &self,
-        command: &Command,
-        arg: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<Addresses, Error> {
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, Error> {
         let text = value.to_str().unwrap_or_default();
-        text.parse().map_err(|error: InvalidUrl| {
+        parse_url(text).map_err(|error| {
             let flag = arg.and_then(Arg::get_long).unwrap_or_default();
             let message = format!("--{flag}: {error}\n");
             Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde::Deserialize;
+use url::Url;
 
 use adapter_rules::raw::{ResourceRulesEntry, RuleEntry};
 use adapter_rules::resource::ResourceRules;
@@ -46,7 +47,7 @@ use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
-use prometheus_source::settings::{Addresses, Credentials, PrometheusSettings, Verb};
+use prometheus_source::settings::{Credentials, PrometheusSettings, Verb};
 
 use connection::Connection;
 use gpu::Gpu;
@@ -55,9 +56,6 @@ pub use problem::ConfigurationError;
 use problem::Problem;
 pub use shown::GPU_RESOURCES;
 use value::{Scalar, or};
-
-/// The most servers in `prometheus.additional`. Each adds one query per signal and poll.
-const MOST_ADDITIONAL: usize = 63;
 
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
@@ -80,7 +78,7 @@ struct File {
 /// Settings of the command line that override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    pub prometheus_url: Option<Addresses>,
+    pub prometheus_url: Option<Url>,
     /// The flags about authentication and certificates.
     pub credentials: Credentials,
     /// `--prometheus-header`. Each replaces the file's header of the same name.
@@ -111,8 +109,6 @@ impl Flags {
 pub struct Config {
     /// Access to Prometheus. `None`: no address is configured.
     pub prometheus: Option<PrometheusSettings>,
-    /// Prometheus servers with other devices. Rules do not query them.
-    pub additional: Vec<PrometheusSettings>,
     /// How values are computed from samples.
     pub policy: Policy,
     /// The poll interval. `None`: derived from the scrape interval.
@@ -144,12 +140,11 @@ impl Config {
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {
         Self {
-            prometheus: flags.prometheus_url.clone().map(|addresses| {
-                let mut settings = PrometheusSettings::at(addresses);
+            prometheus: flags.prometheus_url.clone().map(|address| {
+                let mut settings = PrometheusSettings::new(address);
                 flags.apply(&mut settings);
                 settings
             }),
-            additional: Vec::new(),
             policy: Policy::default(),
             poll: None,
             exporters: ExporterIdentity::default(),
@@ -172,7 +167,6 @@ impl Config {
         // All fields are listed, so that the compiler rejects this code when a field is added.
         let Self {
             prometheus,
-            additional,
             policy,
             poll,
             exporters,
@@ -189,7 +183,6 @@ impl Config {
         } = self;
         *gpus_enabled == other.gpus_enabled
             && *prometheus == other.prometheus
-            && *additional == other.additional
             && *policy == other.policy
             && *poll == other.poll
             && *exporters == other.exporters
@@ -237,8 +230,7 @@ impl Config {
 
     fn resolve(mut file: File, flags: &Flags) -> Result<Self, Problem> {
         let mut config = Self::built_in(flags);
-        if let Some(mut connection) = file.prometheus.take() {
-            config.additional = additional(std::mem::take(&mut connection.additional))?;
+        if let Some(connection) = file.prometheus.take() {
             let mut settings = connection.settings("prometheus", flags.prometheus_url.as_ref())?;
             flags.apply(&mut settings);
             config.prometheus = Some(settings);
@@ -289,20 +281,4 @@ impl Config {
         self.warnings.extend(self.faults.clone());
         Ok(())
     }
-}
-
-fn additional(connections: Vec<Connection>) -> Result<Vec<PrometheusSettings>, Problem> {
-    if connections.len() > MOST_ADDITIONAL {
-        let message = format!("has more than {MOST_ADDITIONAL} entries");
-        return Err(Problem::missing("prometheus.additional", message));
-    }
-    let settings = |(place, connection): (usize, Connection)| {
-        let key = format!("prometheus.additional[{place}]");
-        if !connection.additional.is_empty() {
-            let message = "cannot have servers of its own: write all into prometheus.additional";
-            return Err(Problem::missing(&format!("{key}.additional"), message));
-        }
-        connection.settings(&key, None)
-    };
-    connections.into_iter().enumerate().map(settings).collect()
 }

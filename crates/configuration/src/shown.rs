@@ -23,8 +23,6 @@ impl Config {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];
         rows.extend(self.of_gpus());
         rows.extend(self.prometheus.iter().flat_map(of_prometheus));
-        let additional = format!("{} servers (not shown)", self.additional.len());
-        rows.push(("prometheus.additional", additional));
         let presets: Vec<&str> = self.presets.iter().map(|it| it.word()).collect();
         rows.extend([
             ("presets", or_none(&presets)),
@@ -116,10 +114,7 @@ fn of_prometheus(settings: &PrometheusSettings) -> Vec<(&'static str, String)> {
         Auth::Cloud(method) => method.name(),
     };
     vec![
-        (
-            "prometheus.url",
-            format!("{} addresses (not shown)", 1 + settings.others.len()),
-        ),
+        ("prometheus.url", "set (not shown)".to_owned()),
         ("prometheus.auth", auth.to_owned()),
         ("prometheus.headers", or_none(&names)),
         ("prometheus.matchers", or_none(&matchers)),

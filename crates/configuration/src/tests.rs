@@ -366,21 +366,3 @@ fn flags_take_precedence_over_the_file() {
     assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
     assert!(Config::built_in(&flags).prometheus.is_some());
 }
-
-#[test]
-fn additional_servers_have_settings_of_their_own() {
-    let config = load(
-        "prometheus:
-  url: http://zone-a:9090
-  timeout: 3s
-  additional:
-  - {url: 'http://zone-b:9090', matchers: {zone: b}}
-",
-    );
-    let [zone_b] = &config.additional[..] else {
-        panic!("{:?}", config.additional)
-    };
-    assert_eq!(zone_b.url.as_str(), "http://zone-b:9090/");
-    assert_eq!(zone_b.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
-    assert_eq!(zone_b.matchers, [("zone".to_owned(), "b".to_owned())]);
-}

@@ -24,7 +24,7 @@ struct Scene {
     reload: Reload,
     file: ConfigFile,
     rules: watch::Receiver<Arc<RuleSet>>,
-    gpus: mpsc::UnboundedReceiver<(Config, Vec<Prometheus>)>,
+    gpus: mpsc::UnboundedReceiver<(Config, Prometheus)>,
     provider: Arc<RuleProvider>,
     serves_resources: Arc<AtomicBool>,
     telemetry: Telemetry,
@@ -113,9 +113,9 @@ async fn a_valid_file_is_applied_as_a_whole() {
     scene.write(&format!("{other}{RESOURCES}")).await;
     assert_eq!(scene.rules.borrow().iter().count(), 0);
     assert!(scene.prometheus().contains("http://two:9090"));
-    let (config, sources) = scene.gpus.try_recv().unwrap();
+    let (config, prometheus) = scene.gpus.try_recv().unwrap();
     assert_eq!(config.policy.max_window, Duration::from_secs(600));
-    assert_eq!(sources[0].address(), "http://two:9090");
+    assert_eq!(prometheus.address(), "http://two:9090");
     assert!(scene.provider.knows_usage());
     assert!(scene.serves_resources.load(Ordering::Relaxed));
     assert!(scene.counts("rules{kind=\"custom\"} 0.0"));

@@ -16,6 +16,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use url::Url;
 
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
@@ -29,7 +30,6 @@ use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, number};
 use prometheus_source::Prometheus;
-use prometheus_source::settings::Addresses;
 
 use super::bind;
 use crate::api::{Api, router};
@@ -61,7 +61,7 @@ pub struct DemoArgs {
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
     #[arg(long, value_parser = AddressParser, conflicts_with_all = ["gpus", "seed"])]
-    prometheus_url: Option<Addresses>,
+    prometheus_url: Option<Url>,
     /// Configuration file
     #[arg(long)]
     config: Option<PathBuf>,
@@ -99,10 +99,10 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     directory.write(&identity, (address, namespace))?;
     let telemetry = Telemetry::new();
     telemetry.configuration.store(Arc::new(config.shown()));
-    let (sources, inventory, autoscalers) = match config.prometheus {
+    let (source, inventory, autoscalers) = match config.prometheus {
         Some(_) => {
-            let (sources, inventory) = prometheus(&config)?;
-            (sources, inventory, None)
+            let (source, inventory) = prometheus(&config)?;
+            (source, inventory, None)
         }
         None => {
             if config.policy.scrape_interval.is_none() {
@@ -111,11 +111,11 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             }
             let (fleet, source) = fleet::simulate(args.gpus, args.seed).await?;
             let inventory = fleet::inventory(Arc::clone(&fleet));
-            (vec![source], inventory, Some(Autoscalers::new(fleet)))
+            (source, inventory, Some(Autoscalers::new(fleet)))
         }
     };
     let wiring = Wiring::new(&config, inventory, telemetry.clone());
-    let gpus = Running::start(config, sources, &wiring);
+    let gpus = Running::start(config, source, &wiring);
     gpus.serve(&wiring);
     let provider = Composite::new(None, wiring.served, Vec::new());
     let api = Api::new(Arc::new(provider), clock::now, telemetry);
@@ -164,15 +164,13 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     Ok(Config::load(path, &flags)?.0)
 }
 
-/// The clients of a real Prometheus, and an empty inventory, because there is no cluster.
-fn prometheus(
-    config: &Config,
-) -> Result<(Vec<Prometheus>, watch::Receiver<Arc<Inventory>>), Failure> {
+/// The client of a real Prometheus, and an empty inventory, because there is no cluster.
+fn prometheus(config: &Config) -> Result<(Prometheus, watch::Receiver<Arc<Inventory>>), Failure> {
     let clients = Clients::new(config).map_err(|error| Failure::Failed(error.to_string()))?;
     tracing::info!(
         "no cluster is connected: pods, namespaces and nodes are those that the series name; \
          label selectors and workloads find nothing"
     );
     let (_, none) = watch::channel(Arc::default());
-    Ok((clients.sources, none))
+    Ok((clients.prometheus, none))
 }

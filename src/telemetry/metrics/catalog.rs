@@ -72,8 +72,6 @@ catalog! {
         "How long queries to the metrics backend took, decoding included, failures included";
     LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["server", "signal"]
         "When a Prometheus last answered a signal; time() minus it is the age";
-    PROMETHEUS_ASKED = Gauge "gpu_metrics_apiserver_prometheus_asked" ["address"]
-        "1 for the address of prometheus.url that is asked, 0 for those that are asked when it does not answer";
     SAMPLES = Counter "gpu_metrics_apiserver_samples_accepted" ["signal"]
         "New and valid samples taken in";
     SAMPLES_DROPPED = Counter "gpu_metrics_apiserver_samples_dropped" ["signal", "reason"]

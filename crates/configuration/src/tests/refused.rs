@@ -69,12 +69,8 @@ prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
     prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
-prometheus: {url: 'http://a', additional: [{verb: GET}]}
-    prometheus.additional[0].url: is missing
-prometheus: {url: 'http://a', additional: [{url: nowhere}]}
-    prometheus.additional[0].url
-prometheus: {url: 'http://a', additional: [{url: 'http://b', additional: [{url: 'http://c'}]}]}
-    prometheus.additional[0].additional: cannot have servers
+prometheus: {url: 'http://a:9090,http://b:9090'}
+    prometheus.url: is a list of addresses: write one
 prometheus: {url: 'http://h', tls: {certFile: a}}
     prometheus.tls: has only one of certFile and keyFile
 prometheus: {url: 'http://h', headers: {'a b': c}}

@@ -165,7 +165,6 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         settings.timeout = settings.timeout.max(PATIENCE);
     }
     // A backtest reads `prometheus.url` only.
-    config.additional.clear();
     let promql = Clients::new(&config)?.promql;
     let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
     for (object, hpa, file) in objects {

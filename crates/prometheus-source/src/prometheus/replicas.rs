@@ -64,9 +64,8 @@ impl Replicas {
             }
             _ => None,
         };
-        let urls = std::iter::once(&settings.url).chain(&settings.others);
         Ok(Self {
-            all: urls.map(Replica::new).collect(),
+            all: vec![Replica::new(&settings.url)],
             current: AtomicUsize::new(0),
             authenticator,
             budget: Budget::new(settings.max_body_bytes),

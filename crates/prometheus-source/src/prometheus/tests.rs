@@ -7,7 +7,6 @@ mod credentials;
 mod encoding;
 mod names;
 mod promql;
-mod replicas;
 
 use super::skew::skew;
 use super::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header;
 use reqwest::{Client, Response};
-use url::{Host, Url};
+use url::Host;
 
 use crate::credentials::{Secrets, TlsMaterial};
 use crate::decode;
@@ -32,14 +32,10 @@ pub(super) fn build(
         .redirect(reqwest::redirect::Policy::none())
         .timeout(settings.timeout)
         .connect_timeout(settings.timeout.min(CONNECT_TIMEOUT));
-    let addresses = || std::iter::once(&settings.url).chain(&settings.others);
     // A proxy cannot forward to a loopback address of this host.
-    let is_here = |url: &Url| matches!(url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
-    let builder = match addresses().all(is_here) {
-        true => builder.no_proxy(),
-        false => builder,
-    };
-    let secure = addresses().any(|url| url.scheme() == "https");
+    let is_here = matches!(settings.url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
+    let builder = if is_here { builder.no_proxy() } else { builder };
+    let secure = settings.url.scheme() == "https";
     material
         .apply(&settings.tls, secure, builder)?
         .build()

@@ -1,4 +1,4 @@
-//! Settings of a store: its addresses, credentials, and limits of the queries.
+//! Settings of a store: its address, credentials, and limits of the queries.
 
 mod address;
 mod credentials;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use url::Url;
 
-pub use address::{Addresses, InvalidUrl, parse_url};
+pub use address::{InvalidUrl, parse_url};
 pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 
 /// Access to Prometheus.
@@ -16,8 +16,6 @@ pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls}
 pub struct PrometheusSettings {
     /// Its address, with any path prefix, without credentials.
     pub url: Url,
-    /// Further addresses with the same data, in the order in which they are tried.
-    pub others: Vec<Url>,
     /// Authentication.
     pub auth: Auth,
     /// Headers sent with each request (`X-Scope-OrgID`).
@@ -51,15 +49,6 @@ impl PrometheusSettings {
     pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
     pub(crate) const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
-    /// The default settings for some addresses.
-    #[must_use]
-    pub fn at(Addresses { first, others }: Addresses) -> Self {
-        Self {
-            others,
-            ..Self::new(first)
-        }
-    }
-
     /// The default settings for an address; credentials in it (`user:pass@`)
     /// become basic authentication, so that the logged address has none.
     #[must_use]
@@ -77,7 +66,6 @@ impl PrometheusSettings {
         url.set_fragment(None);
         Self {
             url,
-            others: Vec::new(),
             auth,
             headers: HeaderMap::new(),
             tls: Tls::default(),
