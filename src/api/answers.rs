@@ -10,21 +10,20 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
-use aggregated_apiserver::api::negotiate::Format;
-use aggregated_apiserver::api::status::RequestFailure;
-use aggregated_apiserver::api::{negotiate, response};
+use aggregated_apiserver::api::negotiate::{self, Encoding};
+use aggregated_apiserver::api::response;
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
 use crate::provider::{ListedMetrics, Provider};
 use crate::telemetry::Telemetry;
 
-use super::buffer::Pool;
-use super::documents::Documents;
+use super::configured_documents::ConfiguredDocuments;
 use super::path::ApiTarget;
 use super::request::{Backend, ParsedRequest};
 use super::values::Values;
-use super::{discovery, version};
+use super::version;
 
 /// Produces the API server's responses. Cheap to clone.
 #[derive(Clone)]
@@ -37,8 +36,7 @@ struct ApiParts {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     telemetry: Telemetry,
     counters: Arc<Counters>,
-    documents: ArcSwapOption<Documents>,
-    pool: Pool,
+    documents: ArcSwapOption<ConfiguredDocuments>,
 }
 
 impl fmt::Debug for Api {
@@ -64,7 +62,6 @@ impl Api {
                 telemetry,
                 counters: Arc::default(),
                 documents: ArcSwapOption::empty(),
-                pool: Pool::default(),
             }),
         }
     }
@@ -82,12 +79,12 @@ impl Api {
     }
 
     /// The documents about the provider's current metrics.
-    pub(super) fn documents(&self) -> Arc<Documents> {
+    pub(super) fn documents(&self) -> Arc<ConfiguredDocuments> {
         let (known, provider) = (&self.inner.documents, &*self.inner.provider);
         if let Some(known) = known.load_full().filter(|known| known.are_of(provider)) {
             return known;
         }
-        let made = Arc::new(Documents::of(provider));
+        let made = Arc::new(ConfiguredDocuments::of(provider));
         known.store(Some(Arc::clone(&made)));
         made
     }
@@ -107,8 +104,8 @@ impl Api {
         parsed: &ParsedRequest,
         headers: &HeaderMap,
     ) -> Response<Full<Bytes>> {
-        let answer = self.make(context, parsed, headers).await;
-        answer.unwrap_or_else(|failure| response::failure(failure, context.form))
+        let answered = self.respond(context, parsed, headers).await;
+        answered.unwrap_or_else(|refusal| response::refused(&refusal, context.encoding))
     }
 
     /// The backend that the target's answer is fetched from; `None`: it comes from memory.
@@ -123,77 +120,51 @@ impl Api {
         is_of_rule.then_some(Backend::Rules)
     }
 
-    async fn make(
+    async fn respond(
         &self,
         context: &RequestContext,
         parsed: &ParsedRequest,
         headers: &HeaderMap,
-    ) -> Result<Response<Full<Bytes>>, RequestFailure> {
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
         let params = parsed.params.as_ref();
-        let params = params.map_err(|reason| RequestFailure::Malformed(reason.clone()))?;
-        let (inner, mut form) = (&*self.inner, context.form);
-        let group = target.group();
-        if group.is_some_and(|group| !discovery::is_served(&*inner.provider, group)) {
-            return Err(RequestFailure::NoSuchPath);
-        }
+        let params = params.map_err(|reason| Refusal::Malformed(reason.clone()))?;
         params.check_timeout()?;
-        let now = (inner.clock)();
-        let values = |format| Values {
-            provider: &*inner.provider,
+        let values = Values {
+            provider: &*self.inner.provider,
             params,
-            format,
-            now,
+            now: (self.inner.clock)(),
             user: context.user_name(),
-            pool: &inner.pool,
             may_list_pods: parsed.may_list_pods.get().copied().unwrap_or(true),
         };
-        let is_ours = target.has_values() && params.explain();
-        if is_ours {
-            form.format = Format::Json;
-        }
-        let format = || match is_ours {
-            true => Ok(Format::Json),
-            false => negotiate::format(headers),
+        let is_explained = target.has_values() && params.explain();
+        let encoding = match target {
+            ApiTarget::Custom(_) | ApiTarget::External { .. } if !is_explained => {
+                negotiate::encoding(headers)?
+            }
+            ApiTarget::Usage(_) => negotiate::encoding(headers)?,
+            _ => Encoding::Json,
         };
-        let (buffer, start) = match target {
+        let body = match target {
             ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics => {
-                return Err(RequestFailure::NoSuchPath);
+                return Err(Refusal::NoSuchPath);
             }
-            ApiTarget::Groups => return self.documents().groups(headers, form),
-            ApiTarget::Group(_) | ApiTarget::GroupVersion(_) => {
-                return self.documents().discovery(target, headers, form);
+            ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
+                return self.documents().documents.response(path, headers);
             }
-            ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_) => {
-                return self.documents().openapi(target, headers, params);
-            }
-            ApiTarget::Version => {
-                negotiate::format(headers)?;
-                (version::document(), 0)
-            }
-            ApiTarget::Custom(target) => values(format()?).custom(target).await?,
+            ApiTarget::Version => version::document().into(),
+            ApiTarget::Custom(target) => values.custom(target, encoding).await?,
             ApiTarget::External {
                 of,
                 namespace,
                 metric,
-            } => values(format()?).external(*of, namespace, metric).await?,
+            } => values.external(*of, namespace, metric, encoding).await?,
             ApiTarget::Findings(of) => {
-                form.format = Format::Json;
-                values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
+                values.findings(*of, &self.telemetry().configuration.load())?
             }
-            ApiTarget::Devices(of, namespace) => {
-                form.format = Format::Json;
-                values(Format::Json)
-                    .devices(*of, namespace.as_deref())
-                    .await?
-            }
-            ApiTarget::Usage(target) => {
-                let plain = negotiate::table(headers)?;
-                form.format = plain.unwrap_or(Format::Json);
-                let values = values(form.format);
-                (values.usage(target, plain.is_none()).await?, 0)
-            }
+            ApiTarget::Devices(of, namespace) => values.devices(*of, namespace.as_deref()).await?,
+            ApiTarget::Usage(target) => values.usage(target, encoding).await?,
         };
-        Ok(response::success(inner.pool.seal(buffer, start), form))
+        Ok(response::success(body, encoding.media_type(), headers))
     }
 }

@@ -46,12 +46,8 @@ fn class<'c>(listed: &'c ListedMetrics, method: &Method, parsed: &'c ParsedReque
         Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => ("get", "", "health"),
         Ok(ApiTarget::Metrics) => ("get", "", "metrics"),
         Ok(ApiTarget::Version) => ("get", "", "version"),
-        Ok(ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_)) => {
-            ("get", "", "openapi")
-        }
-        Ok(ApiTarget::Groups | ApiTarget::Group(_) | ApiTarget::GroupVersion(_)) => {
-            ("get", "", "discovery")
-        }
+        Ok(ApiTarget::OpenApi(_)) => ("get", "", "openapi"),
+        Ok(ApiTarget::Discovery(_)) => ("get", "", "discovery"),
         Ok(ApiTarget::Custom(target)) => {
             let resource = target.resource();
             let first = listed.custom.partition_point(|it| *it.resource < *resource);

@@ -1,13 +1,13 @@
-//! Maps errors to failures of requests, for the table of [`aggregated_apiserver::api::status`].
+//! Maps errors to refusals, for the table of [`aggregated_apiserver::api::status`].
 
 use aggregated_apiserver::api::quote::bare;
-use aggregated_apiserver::api::status::RequestFailure;
+use aggregated_apiserver::refusal::Refusal;
 
 use crate::provider::{ProviderError, Query, ValuesOf};
 
 use super::path::PathError;
 
-impl From<PathError> for RequestFailure {
+impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {
         match error {
             PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
@@ -19,17 +19,17 @@ impl From<PathError> for RequestFailure {
 /// Maps the provider's error. `missing` makes the failure if the metric or value does not exist.
 pub(super) fn of_provider(
     error: ProviderError,
-    missing: impl FnOnce(&ProviderError) -> RequestFailure,
-) -> RequestFailure {
+    missing: impl FnOnce(&ProviderError) -> Refusal,
+) -> Refusal {
     match error {
-        ProviderError::TooMuchWork => RequestFailure::TooMuchWork,
-        ProviderError::NotReady(what) => RequestFailure::NotReady(what),
-        ProviderError::Saturated => RequestFailure::Saturated(
+        ProviderError::TooMuchWork => Refusal::TooMuchWork,
+        ProviderError::NotReady(what) => Refusal::NotReady(what),
+        ProviderError::Saturated => Refusal::QueriesSaturated(
             "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
         ),
-        ProviderError::Unlisted(what) => RequestFailure::Unlisted(what),
-        ProviderError::Unavailable => RequestFailure::Unavailable("unable to fetch metrics"),
-        ProviderError::BadSelector(reason) => RequestFailure::Malformed(reason),
+        ProviderError::Unlisted(what) => Refusal::Unlisted(what),
+        ProviderError::Unavailable => Refusal::Unavailable("unable to fetch metrics"),
+        ProviderError::BadSelector(reason) => Refusal::Malformed(reason),
         ProviderError::NoSuchMetric | ProviderError::WrongScope | ProviderError::NoValue(_) => {
             missing(&error)
         }
@@ -37,7 +37,7 @@ pub(super) fn of_provider(
 }
 
 /// Maps the provider's error to a query for values.
-pub(super) fn of_query(error: ProviderError, query: &Query) -> RequestFailure {
+pub(super) fn of_query(error: ProviderError, query: &Query) -> Refusal {
     of_provider(error, |error| {
         let (resource, namespace, name) = match &query.of {
             ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
@@ -61,7 +61,7 @@ pub(super) fn of_query(error: ProviderError, query: &Query) -> RequestFailure {
             }
             _ => String::new(),
         };
-        RequestFailure::NoValue(format!(
+        Refusal::NoValue(format!(
             "the server could not find the metric {} for {}{because}",
             bare(&query.metric),
             bare(resource)

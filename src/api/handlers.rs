@@ -12,7 +12,7 @@ use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::response;
-use aggregated_apiserver::api::status::RequestFailure;
+use aggregated_apiserver::refusal::Refusal;
 
 use crate::telemetry::endpoints;
 
@@ -64,8 +64,8 @@ fn of_operators(
     match parsed.target.as_ref().ok()? {
         ApiTarget::Health(probe) => Some(endpoints::probe(health, *probe, context.uri.query())),
         ApiTarget::HealthCheck(probe, name) => {
-            let failure = || response::failure(RequestFailure::NoSuchPath, context.form);
-            Some(endpoints::check(health, *probe, name).unwrap_or_else(failure))
+            let refused = || response::refused(&Refusal::NoSuchPath, context.encoding);
+            Some(endpoints::check(health, *probe, name).unwrap_or_else(refused))
         }
         ApiTarget::Metrics => Some(endpoints::metrics(&api.telemetry().metrics, headers)),
         _ => None,

@@ -10,7 +10,7 @@ use http::Method;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::response;
-use aggregated_apiserver::api::status::RequestFailure;
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::reviewer::Access;
 
@@ -61,5 +61,5 @@ pub(super) async fn only_get(
     if request.method() == Method::GET || parsed.target.is_err() {
         return next.run(request).await;
     }
-    response::failure(RequestFailure::MethodNotAllowed, context.form).into_response()
+    response::refused(&Refusal::MethodNotAllowed, context.encoding).into_response()
 }

@@ -1,34 +1,205 @@
-//! Protobuf messages with the field numbers of apimachinery's `pkg/apis/meta/v1/generated.proto`
-//! (docs/protocol.md, "Protobuf"). Upstream never changes them.
+//! The objects of value lists, with the field numbers of apimachinery's
+//! `pkg/apis/meta/v1/generated.proto` and of metrics `pkg/apis/custom_metrics` and
+//! `pkg/apis/external_metrics` (docs/protocol.md, "Value lists", "Protobuf"). Upstream never
+//! changes them.
 //!
 //! Every scalar is optional, because proto2 distinguishes an absent value from a default.
 //! serde writes the same fields as JSON.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use apimachinery::quantity;
+use apimachinery::selector::{Operator, Selector};
+use apimachinery::time::Timestamp;
+
+/// `metav1.Time`, in whole seconds.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct Time {
+    #[prost(int64, optional, tag = "1")]
+    seconds: Option<i64>,
+    #[prost(int32, optional, tag = "2")]
+    nanos: Option<i32>,
+}
+
+impl From<Timestamp> for Time {
+    fn from(at: Timestamp) -> Self {
+        Self {
+            seconds: Some(at.secs()),
+            nanos: Some(0),
+        }
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let at = Timestamp::from_secs(self.seconds.unwrap_or_default());
+        serializer.serialize_str(&at.date())
+    }
+}
+
+/// `resource.Quantity`.
+#[derive(Clone, PartialEq, Eq, prost::Message, Serialize)]
+#[serde(transparent)]
+pub(super) struct Quantity {
+    #[prost(string, optional, tag = "1")]
+    text: Option<String>,
+}
+
+impl Quantity {
+    /// A quantity of thousandths, with a decimal suffix.
+    pub(super) fn decimal(milli: i64) -> Self {
+        Self {
+            text: Some(quantity::milli_text(milli)),
+        }
+    }
+
+    /// A quantity of thousandths, with a suffix of 1024 if the result is a whole number.
+    pub(super) fn binary(milli: i64) -> Self {
+        Self {
+            text: Some(quantity::binary_text(milli)),
+        }
+    }
+}
 
 /// `metav1.LabelSelector`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LabelSelector {
+pub(super) struct LabelSelector {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[prost(btree_map = "string, string", tag = "1")]
-    pub(crate) match_labels: BTreeMap<String, String>,
+    match_labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[prost(message, repeated, tag = "2")]
-    pub(crate) match_expressions: Vec<LabelSelectorRequirement>,
+    match_expressions: Vec<LabelSelectorRequirement>,
 }
 
 /// `metav1.LabelSelectorRequirement`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LabelSelectorRequirement {
+struct LabelSelectorRequirement {
     #[prost(string, optional, tag = "1")]
-    pub(crate) key: Option<String>,
+    key: Option<String>,
     #[prost(string, optional, tag = "2")]
-    pub(crate) operator: Option<String>,
+    operator: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[prost(string, repeated, tag = "3")]
-    pub(crate) values: Vec<String>,
+    values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// The selector of a request, as items repeat it. `None`: it has no requirements, or
+    /// compares numbers, which a `LabelSelector` cannot express.
+    pub(super) fn of(selector: &Selector) -> Option<Self> {
+        if selector.is_everything() {
+            return None;
+        }
+        let mut match_labels: BTreeMap<String, String> = BTreeMap::new();
+        let mut match_expressions = Vec::new();
+        for requirement in selector.requirements() {
+            let key = &requirement.key;
+            let one = std::slice::from_ref;
+            let (operator, values): (_, &[String]) = match &requirement.operator {
+                // `matchLabels` can contain a key only once.
+                Operator::Equals(value) if !match_labels.contains_key(key) => {
+                    match_labels.insert(key.clone(), value.clone());
+                    continue;
+                }
+                Operator::Equals(value) => ("In", one(value)),
+                Operator::NotEquals(value) => ("NotIn", one(value)),
+                Operator::In(values) => ("In", values),
+                Operator::NotIn(values) => ("NotIn", values),
+                Operator::Exists => ("Exists", &[]),
+                Operator::DoesNotExist => ("DoesNotExist", &[]),
+                Operator::GreaterThan(_) | Operator::LessThan(_) => return None,
+            };
+            match_expressions.push(LabelSelectorRequirement {
+                key: Some(key.clone()),
+                operator: Some(operator.to_owned()),
+                values: values.to_vec(),
+            });
+        }
+        Some(Self {
+            match_labels,
+            match_expressions,
+        })
+    }
+}
+
+/// `corev1.ObjectReference`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectReference {
+    #[prost(string, optional, tag = "1")]
+    pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(string, optional, tag = "2")]
+    pub(super) namespace: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub(super) name: Option<String>,
+    #[prost(string, optional, tag = "5")]
+    pub(super) api_version: Option<String>,
+}
+
+/// `MetricIdentifier` of `custom.metrics.k8s.io/v1beta2`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct MetricIdentifier {
+    #[prost(string, optional, tag = "1")]
+    pub(super) name: Option<String>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) selector: Option<LabelSelector>,
+}
+
+/// `MetricValue` of `custom.metrics.k8s.io/v1beta2`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MetricValueV1Beta2 {
+    #[prost(message, optional, tag = "1")]
+    pub(super) described_object: Option<ObjectReference>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) metric: Option<MetricIdentifier>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(int64, optional, tag = "4")]
+    pub(super) window_seconds: Option<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) value: Option<Quantity>,
+}
+
+/// `MetricValue` of `custom.metrics.k8s.io/v1beta1`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MetricValueV1Beta1 {
+    #[prost(message, optional, tag = "1")]
+    pub(super) described_object: Option<ObjectReference>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) metric_name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(int64, optional, tag = "4")]
+    pub(super) window: Option<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) value: Option<Quantity>,
+    #[prost(message, optional, tag = "6")]
+    pub(super) selector: Option<LabelSelector>,
+}
+
+/// `ExternalMetricValue` of `external.metrics.k8s.io/v1beta1`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExternalMetricValue {
+    #[prost(string, optional, tag = "1")]
+    pub(super) metric_name: Option<String>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub(super) metric_labels: BTreeMap<String, String>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(int64, optional, tag = "4")]
+    pub(super) window: Option<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) value: Option<Quantity>,
 }

@@ -2,7 +2,7 @@
 //! used; unknown names are ignored.
 
 use aggregated_apiserver::api::quote::quote;
-use aggregated_apiserver::api::status::RequestFailure;
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::duration::parse_duration;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
@@ -17,12 +17,9 @@ pub(crate) struct Params {
     field_selector: Option<String>,
     watch: Option<String>,
     timeout: Option<String>,
-    pretty: Option<String>,
     explain: Option<String>,
     /// The kind of the items of a list of devices.
     pub(crate) by: Option<String>,
-    /// The hash of the OpenAPI document that the client requests.
-    pub(crate) hash: Option<String>,
 }
 
 impl Params {
@@ -40,10 +37,8 @@ impl Params {
                 "fieldSelector" => &mut params.field_selector,
                 "watch" => &mut params.watch,
                 "timeout" => &mut params.timeout,
-                "pretty" => &mut params.pretty,
                 "explain" => &mut params.explain,
                 "by" => &mut params.by,
-                "hash" => &mut params.hash,
                 _ => continue,
             };
             if slot.is_none() {
@@ -64,17 +59,11 @@ impl Params {
         is_on(self.explain.as_deref())
     }
 
-    /// `pretty`, with the spellings of Go's `strconv.ParseBool`; `None`: absent or empty.
-    pub(crate) fn pretty(&self) -> Option<bool> {
-        let value = self.pretty.as_deref().filter(|value| !value.is_empty())?;
-        Some(matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
-    }
-
     /// Checks `timeout`, which otherwise has no effect.
-    pub(crate) fn check_timeout(&self) -> Result<(), RequestFailure> {
+    pub(crate) fn check_timeout(&self) -> Result<(), Refusal> {
         match self.timeout.as_deref() {
             Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
-                Err(RequestFailure::Malformed(format!(
+                Err(Refusal::Malformed(format!(
                     "invalid timeout specified in the request URL - time: invalid duration {}",
                     quote(text)
                 )))
@@ -84,20 +73,20 @@ impl Params {
     }
 
     /// Checks `fieldSelector`, which may only repeat the `name` of the single object requested.
-    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), RequestFailure> {
+    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Refusal> {
         let fields = self.fields()?;
         let of_name = name.map(|name| FieldSelector::parse(&format!("metadata.name={name}")));
         if fields == FieldSelector::default() || of_name == Some(Ok(fields)) {
             return Ok(());
         }
         let reason = "fieldSelector metadata.name doesn't match requested name";
-        Err(RequestFailure::Malformed(reason.to_owned()))
+        Err(Refusal::Malformed(reason.to_owned()))
     }
 
     /// `fieldSelector` of a list of pods or nodes.
-    pub(crate) fn fields(&self) -> Result<FieldSelector, RequestFailure> {
+    pub(crate) fn fields(&self) -> Result<FieldSelector, Refusal> {
         let text = self.field_selector.as_deref().unwrap_or_default();
-        FieldSelector::parse(text).map_err(|error| RequestFailure::Malformed(error.to_string()))
+        FieldSelector::parse(text).map_err(|error| Refusal::Malformed(error.to_string()))
     }
 }
 
@@ -106,9 +95,9 @@ fn is_on(value: Option<&str>) -> bool {
 }
 
 /// Parses a selector; an absent or empty one matches everything.
-pub(crate) fn selector(text: Option<&str>) -> Result<Selector, RequestFailure> {
+pub(crate) fn selector(text: Option<&str>) -> Result<Selector, Refusal> {
     let selector = Selector::parse(text.unwrap_or_default());
-    selector.map_err(|error| RequestFailure::Malformed(error.to_string()))
+    selector.map_err(|error| Refusal::Malformed(error.to_string()))
 }
 
 fn decode(raw: &str) -> Result<String, String> {

@@ -42,15 +42,11 @@ pub enum ApiTarget {
     HealthCheck(Probe, String),
     Metrics,
     Version,
-    /// `/openapi/v2`.
-    OpenApiV2,
-    /// `/openapi/v3`: the list of documents.
-    OpenApiV3,
-    /// `/openapi/v3/apis/<group>/<version>`.
-    OpenApiV3Of(GroupVersion),
-    Groups,
-    Group(MetricsGroup),
-    GroupVersion(GroupVersion),
+    /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/<group>/<version>`: the path.
+    OpenApi(String),
+    /// `/apis`, `/apis/<group>`, `/apis/<group>/<version>`: the path without a slash at its
+    /// end.
+    Discovery(String),
     /// A custom metric: C1, C2 or C3.
     Custom(CustomTarget),
     /// An external metric: E1.
@@ -155,21 +151,6 @@ impl ApiTarget {
             name,
         })
     }
-
-    /// The group of the target; `None`: it belongs to no group.
-    pub(crate) fn group(&self) -> Option<MetricsGroup> {
-        match self {
-            Self::Group(group) => Some(*group),
-            Self::GroupVersion(of)
-            | Self::OpenApiV3Of(of)
-            | Self::External { of, .. }
-            | Self::Findings(of)
-            | Self::Devices(of, _) => Some(of.group),
-            Self::Custom(target) => Some(target.of.group),
-            Self::Usage(target) => Some(target.of.group),
-            _ => None,
-        }
-    }
 }
 
 /// Why a path has no target.
@@ -209,14 +190,13 @@ fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
     match raw {
         "/metrics" => return Some(ApiTarget::Metrics),
         "/version" => return Some(ApiTarget::Version),
-        "/openapi/v2" => return Some(ApiTarget::OpenApiV2),
-        "/openapi/v3" => return Some(ApiTarget::OpenApiV3),
+        "/openapi/v2" | "/openapi/v3" => return Some(ApiTarget::OpenApi(raw.to_owned())),
         _ => {}
     }
     if let Some(rest) = raw.strip_prefix("/openapi/v3/apis/") {
         let (group, version) = rest.split_once('/')?;
-        let group = MetricsGroup::named(group)?;
-        return group.version(version).map(ApiTarget::OpenApiV3Of);
+        MetricsGroup::named(group)?.version(version)?;
+        return Some(ApiTarget::OpenApi(raw.to_owned()));
     }
     let rest = raw.strip_prefix('/')?;
     let (probe, name) = rest.split_once('/').unwrap_or((rest, ""));
@@ -239,15 +219,15 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
         return None;
     }
     let Some((group, rest)) = rest.split_first() else {
-        return Some(ApiTarget::Groups);
+        return Some(ApiTarget::Discovery("/apis".to_owned()));
     };
     let group = MetricsGroup::named(group)?;
     let Some((version, rest)) = rest.split_first() else {
-        return Some(ApiTarget::Group(group));
+        return Some(ApiTarget::Discovery(format!("/apis/{}", group.name())));
     };
     let of = group.version(version)?;
     match (group, rest) {
-        (_, []) => Some(ApiTarget::GroupVersion(of)),
+        (_, []) => Some(ApiTarget::Discovery(format!("/apis/{of}"))),
         (MetricsGroup::Custom | MetricsGroup::External, [word]) if word == FINDINGS => {
             Some(ApiTarget::Findings(of))
         }

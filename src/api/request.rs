@@ -51,15 +51,9 @@ impl ParsedRequest {
         request: &Parts,
         backend: impl FnOnce(&ApiTarget) -> Option<Backend>,
     ) -> RequestContext {
-        let (params, target) = (self.params.as_ref().ok(), self.target.as_ref().ok());
+        let target = self.target.as_ref().ok();
         let backend = target.and_then(backend).map(|backend| backend as usize);
-        let pretty = params.and_then(Params::pretty);
-        RequestContext::new(
-            request,
-            self.access(&request.method, &request.uri),
-            backend,
-            pretty,
-        )
+        RequestContext::new(request, self.access(&request.method, &request.uri), backend)
     }
 
     /// The access to authorize. A path without a target is authorized as a non-resource

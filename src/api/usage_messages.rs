@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use aggregated_apiserver::api::messages::ListMeta;
+use aggregated_apiserver::api::status::ListMeta;
 use apimachinery::duration::go_duration;
-use apimachinery::quantity;
-use apimachinery::time::Timestamp;
 
 use crate::provider::usage::Amounts;
+
+use super::messages::{Quantity, Time};
 
 /// `metav1.ObjectMeta`: only the fields that this server writes.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
@@ -28,31 +28,6 @@ pub(super) struct ObjectMeta {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[prost(btree_map = "string, string", tag = "11")]
     pub(super) labels: BTreeMap<String, String>,
-}
-
-/// `metav1.Time`, in whole seconds.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub(super) struct Time {
-    #[prost(int64, optional, tag = "1")]
-    seconds: Option<i64>,
-    #[prost(int32, optional, tag = "2")]
-    nanos: Option<i32>,
-}
-
-impl From<Timestamp> for Time {
-    fn from(at: Timestamp) -> Self {
-        Self {
-            seconds: Some(at.secs()),
-            nanos: Some(0),
-        }
-    }
-}
-
-impl Serialize for Time {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let at = Timestamp::from_secs(self.seconds.unwrap_or_default());
-        serializer.serialize_str(&at.date())
-    }
 }
 
 /// `metav1.Duration`.
@@ -71,41 +46,22 @@ impl From<Duration> for Window {
 }
 
 impl Serialize for Window {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text())
-    }
-}
-
-impl Window {
     /// The duration as Go prints it.
-    pub(super) fn text(self) -> String {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let nanos = u64::try_from(self.nanos.unwrap_or_default());
-        go_duration(Duration::from_nanos(nanos.unwrap_or_default()))
+        let window = Duration::from_nanos(nanos.unwrap_or_default());
+        serializer.serialize_str(&go_duration(window))
     }
-}
-
-/// `resource.Quantity`.
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize)]
-#[serde(transparent)]
-pub(super) struct Quantity {
-    #[prost(string, optional, tag = "1")]
-    text: Option<String>,
 }
 
 /// `corev1.ResourceList`.
 pub(super) type ResourceList = BTreeMap<String, Quantity>;
 
 pub(super) fn resource_list(amounts: Amounts) -> ResourceList {
-    let [cpu, memory] = texts(amounts).map(|text| Quantity { text: Some(text) });
-    ResourceList::from([("cpu".to_owned(), cpu), ("memory".to_owned(), memory)])
-}
-
-/// CPU and memory as quantities.
-pub(super) fn texts(amounts: Amounts) -> [String; 2] {
-    [
-        quantity::milli_text(amounts.cpu),
-        quantity::binary_text(amounts.memory),
-    ]
+    ResourceList::from([
+        ("cpu".to_owned(), Quantity::decimal(amounts.cpu)),
+        ("memory".to_owned(), Quantity::binary(amounts.memory)),
+    ])
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

@@ -2,23 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::Serialize;
 
-use aggregated_apiserver::api::negotiate::Format;
-use aggregated_apiserver::api::status::RequestFailure;
+use aggregated_apiserver::api::encode;
+use aggregated_apiserver::api::negotiate::Encoding;
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::devices::DeviceList;
 
 use crate::provider::devices::{DevicesQuery, kinds};
-use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf, Which};
+use crate::provider::{ObjectSelection, Provider, Query, ValuesOf, Which};
 
-use super::buffer::{Document, Pool};
 use super::failure::{of_provider, of_query};
 use super::group::GroupVersion;
-use super::list::ListWriter;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, DEVICES, FINDINGS};
+use super::value_list::ListWriter;
 
 /// The message for an invalid `by` of a list of devices.
 const NO_SUCH_BY: &str =
@@ -29,29 +30,31 @@ const NO_SUCH_BY: &str =
 pub(super) struct Values<'r> {
     pub(super) provider: &'r dyn Provider,
     pub(super) params: &'r Params,
-    pub(super) format: Format,
     pub(super) now: Timestamp,
     pub(super) user: &'r str,
-    pub(super) pool: &'r Pool,
     /// Whether the user may list the pods of all namespaces.
     pub(super) may_list_pods: bool,
 }
 
 impl Values<'_> {
     /// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
-    pub(super) async fn custom(&self, target: &CustomTarget) -> Result<Document, RequestFailure> {
+    pub(super) async fn custom(
+        &self,
+        target: &CustomTarget,
+        encoding: Encoding,
+    ) -> Result<Bytes, Refusal> {
         let label_selector = selector(self.params.label_selector.as_deref())?;
         let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
         let objects = objects(target, label_selector);
         self.check(target.of, objects.name(), &objects.resource)?;
         if self.params.explain() && objects.name().is_none() {
             let reason = "explain needs the name of one object".to_owned();
-            return Err(RequestFailure::Malformed(reason));
+            return Err(Refusal::Malformed(reason));
         }
         // A response for a single object has one item, because clients reject an empty list.
-        let least = usize::from(objects.name().is_some());
+        let requires_item = objects.name().is_some();
         let query = self.query(ValuesOf::Objects(objects), &target.metric, metric_selector);
-        self.answer(target.of, &query, least).await
+        self.list(target.of, &query, encoding, requires_item).await
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
@@ -61,11 +64,12 @@ impl Values<'_> {
         of: GroupVersion,
         namespace: &str,
         metric: &str,
-    ) -> Result<Document, RequestFailure> {
+        encoding: Encoding,
+    ) -> Result<Bytes, Refusal> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
         let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
-        self.answer(of, &query, 0).await
+        self.list(of, &query, encoding, false).await
     }
 
     fn query(&self, of: ValuesOf, metric: &str, selector: Selector) -> Query {
@@ -78,25 +82,26 @@ impl Values<'_> {
         }
     }
 
-    /// A list of at least `least` values, or the explanation of the value. An explanation
+    /// A list of values, or the explanation of the value. An explanation
     /// names only objects that the user may read, because its target is that of the value.
-    async fn answer(
+    async fn list(
         &self,
         of: GroupVersion,
         query: &Query,
-        least: usize,
-    ) -> Result<Document, RequestFailure> {
+        encoding: Encoding,
+        requires_item: bool,
+    ) -> Result<Bytes, Refusal> {
         let failure = |error| of_query(error, query);
         if self.params.explain() {
             let explanation = self.provider.explain(query).await;
             let mut explanation = explanation.map_err(failure)?;
             explanation.name_holders(self.may_list_pods);
-            return json(&explanation);
+            return Ok(json(&explanation));
         }
-        let mut list = ListWriter::new(of, query, self.format, self.pool.take());
-        let mut sink = |item: Item<'_>| list.add(&item);
-        let answer = self.provider.values(query, &mut sink).await;
-        answer.and_then(|()| list.finish(least)).map_err(failure)
+        let mut list = ListWriter::new(of, query, encoding);
+        let passed = self.provider.values(query, &mut list).await;
+        let finished = passed.and_then(|()| list.finish(requires_item));
+        finished.map_err(failure)
     }
 
     /// The findings about the data, the skipped checks, and the configuration that they
@@ -105,14 +110,14 @@ impl Values<'_> {
         &self,
         of: GroupVersion,
         configuration: &[(String, String)],
-    ) -> Result<Document, RequestFailure> {
+    ) -> Result<Bytes, Refusal> {
         self.check(of, None, FINDINGS)?;
         let report = self.provider.findings();
-        json(&serde_json::json!({
+        Ok(json(&serde_json::json!({
             "kind": "FindingList", "apiVersion": of.to_string(), "metadata": {},
             "items": report.findings, "skipped": report.skipped,
             "configuration": configuration,
-        }))
+        })))
     }
 
     /// The devices of a namespace; `None`: of all namespaces (docs/protocol.md, "Devices").
@@ -120,7 +125,7 @@ impl Values<'_> {
         &self,
         of: GroupVersion,
         namespace: Option<&str>,
-    ) -> Result<Document, RequestFailure> {
+    ) -> Result<Bytes, Refusal> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct List {
@@ -133,7 +138,7 @@ impl Values<'_> {
         self.check(of, None, DEVICES)?;
         let kinds = kinds(self.params.by.as_deref().unwrap_or("pod"), namespace);
         let asked = DevicesQuery {
-            kinds: kinds.ok_or_else(|| RequestFailure::Malformed(NO_SUCH_BY.to_owned()))?,
+            kinds: kinds.ok_or_else(|| Refusal::Malformed(NO_SUCH_BY.to_owned()))?,
             namespace: namespace.map(str::to_owned),
             selector: selector(self.params.label_selector.as_deref())?,
             names_pods: self.may_list_pods,
@@ -144,24 +149,19 @@ impl Values<'_> {
             kind: "DeviceList",
             api_version: of.to_string(),
             metadata: BTreeMap::new(),
-            list: list.map_err(|error| of_provider(error, |_| RequestFailure::NoSuchPath))?,
+            list: list.map_err(|error| of_provider(error, |_| Refusal::NoSuchPath))?,
         };
         // Encoding a list of a large fleet takes long. A blocking thread leaves other
         // requests unaffected.
         let encoded = tokio::task::spawn_blocking(move || json(&list)).await;
-        encoded.map_err(|_| RequestFailure::TooMuchWork)?
+        encoded.map_err(|_| Refusal::TooMuchWork)
     }
 
     /// Refuses parameters that lists of values do not support.
-    fn check(
-        &self,
-        of: GroupVersion,
-        name: Option<&str>,
-        resource: &str,
-    ) -> Result<(), RequestFailure> {
+    fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Refusal> {
         self.params.check_field_selector(name)?;
         if self.params.watch() {
-            return Err(RequestFailure::WatchNotSupported {
+            return Err(Refusal::WatchNotSupported {
                 group: of.group.name(),
                 resource: resource.to_owned(),
             });
@@ -184,8 +184,6 @@ fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
     }
 }
 
-fn json(document: &impl Serialize) -> Result<Document, RequestFailure> {
-    let bytes = serde_json::to_vec(document);
-    let bytes = bytes.map_err(|error| RequestFailure::Malformed(error.to_string()))?;
-    Ok((bytes, 0))
+fn json(document: &impl Serialize) -> Bytes {
+    encode::json(document).into()
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use aggregated_apiserver::api::json;
+use aggregated_apiserver::api::encode;
 
 pub(crate) fn document() -> Vec<u8> {
     let architecture = match std::env::consts::ARCH {
@@ -11,7 +11,7 @@ pub(crate) fn document() -> Vec<u8> {
         "aarch64" => "arm64",
         other => other,
     };
-    json::document(&json!({
+    encode::json(&json!({
         "major": env!("CARGO_PKG_VERSION_MAJOR"),
         "minor": env!("CARGO_PKG_VERSION_MINOR"),
         "gitVersion": concat!("v", env!("CARGO_PKG_VERSION")),

@@ -8,14 +8,14 @@ use tokio::sync::watch;
 
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use aggregated_apiserver::certificates::CertificateStatus;
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
-use aggregated_apiserver::security::denied::Denied;
 use cluster_state::health::{WatchHealth, WatchRegistry};
 use prometheus_source::answers::{AnswerCache, Counts};
 
 /// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for &word in Denied::LABELS {
+    for &word in Refusal::LABELS {
         let counters = Arc::clone(counters);
         metrics.read(&catalog::REFUSED, &[word], move || {
             Some(counters.refusals(word) as f64)

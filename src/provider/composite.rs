@@ -92,11 +92,12 @@ impl Composite {
         let (gpus, query) = (self.gpus.load_full(), query.clone());
         let work = move || {
             let mut found = Vec::new();
-            gpus.values(&query, u64::MAX, &mut |item| found.push(Kept::from(item)))?;
+            let mut keep = |item: Item<'_>| found.push(Kept::from(item));
+            gpus.values(&query, u64::MAX, &mut keep)?;
             Ok(found)
         };
         for kept in &self.values.run(work).await? {
-            sink(kept.item());
+            sink.item(kept.item());
         }
         Ok(())
     }

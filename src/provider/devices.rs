@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::lookup::AnsweredSnapshot;
+use super::lookup::ServedSnapshot;
 use super::{ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::labels::Labels;
 use apimachinery::quantity::milli_from_f64;
@@ -126,7 +126,7 @@ impl GpuProvider {
         &self,
         (namespace, place, name): Key,
         asked: &DevicesQuery,
-        current: &AnsweredSnapshot,
+        current: &ServedSnapshot,
         explained: bool,
     ) -> Result<DevicesOf, ProviderError> {
         let snapshot = &current.snapshot;

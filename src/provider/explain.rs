@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::lookup::{AnsweredSnapshot, Lookup};
-use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
+use super::lookup::{Lookup, ServedSnapshot};
+use super::{Item, ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
 use apimachinery::duration::format_duration;
@@ -24,12 +24,13 @@ impl GpuProvider {
     /// [`GpuProvider::explain`] for one snapshot.
     pub(super) fn explain_at(
         &self,
-        current: Option<&AnsweredSnapshot>,
+        current: Option<&ServedSnapshot>,
         query: &Query,
         looks: u64,
     ) -> Result<Explanation, ProviderError> {
         let mut sum = Sum::default();
-        let answer = self.values_at(current, (query, looks), &mut |item| sum.add(item.value()));
+        let mut add = |item: Item<'_>| sum.add(item.value());
+        let answer = self.values_at(current, (query, looks), &mut add);
         let (_, value, no_value) = sum.after(answer)?;
         let namespace = match &query.of {
             ValuesOf::Objects(objects) => {
@@ -51,7 +52,7 @@ impl GpuProvider {
         &self,
         objects: &ObjectSelection,
         (query, looks): (&Query, u64),
-        current: Option<&AnsweredSnapshot>,
+        current: Option<&ServedSnapshot>,
         (value, mut no_value): (Option<Value>, Option<String>),
     ) -> Result<Explanation, ProviderError> {
         let metric = self.metric(&query.metric);

@@ -1,17 +1,17 @@
-//! Answers about GPUs, from the latest snapshot. A request takes no lock and sends no other
-//! request.
+//! Answers about GPUs, from the latest snapshot. A request for values of the default window
+//! takes no lock and sends no other request.
 
 pub(super) mod external;
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::Mutex;
 
-use super::lookup::{AnsweredSnapshot, Lookup};
+use super::encoded::StoredItems;
+use super::lookup::{Lookup, ServedSnapshot};
 use super::{
-    CustomItem, CustomMetric, Item, ListedMetrics, ObjectSelection, ProviderError, Query, ValuesOf,
-    Which,
+    CustomItem, CustomMetric, Item, ListedMetrics, ObjectSelection, ProviderError, Query,
+    ValueSink, ValuesOf, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
@@ -19,7 +19,6 @@ use findings::{Report, source};
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Object};
-use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::Snapshot;
@@ -68,7 +67,7 @@ pub struct GpuProvider {
     listed: Arc<ListedMetrics>,
     named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
-    pub(super) current: ArcSwapOption<AnsweredSnapshot>,
+    pub(super) current: ArcSwapOption<ServedSnapshot>,
     /// The resource names by which pods request GPUs, as text.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
@@ -141,12 +140,9 @@ impl GpuProvider {
 
     /// The same while the source may fail. Then errors for missing values contain the reason.
     pub(crate) fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
-        self.current.store(Some(Arc::new(AnsweredSnapshot {
-            snapshot,
-            of_cluster: Mutex::default(),
-            trouble,
-            gpus: Arc::clone(&self.gpus),
-        })));
+        let gpus = Arc::clone(&self.gpus);
+        let served = ServedSnapshot::new(snapshot, trouble, gpus);
+        self.current.store(Some(Arc::new(served)));
     }
 
     /// Why the source fails; `None`: it works.
@@ -203,7 +199,7 @@ impl GpuProvider {
         &self,
         query: &Query,
         looks: u64,
-        sink: &mut dyn FnMut(Item<'_>),
+        sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         self.values_at(self.current.load().as_deref(), (query, looks), sink)
     }
@@ -211,9 +207,9 @@ impl GpuProvider {
     /// [`GpuProvider::values`] for one snapshot.
     pub(super) fn values_at(
         &self,
-        current: Option<&AnsweredSnapshot>,
+        current: Option<&ServedSnapshot>,
         asked: (&Query, u64),
-        sink: &mut dyn FnMut(Item<'_>),
+        sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         match &asked.0.of {
             ValuesOf::Objects(objects) => self.custom(current, objects, asked, sink),
@@ -223,10 +219,10 @@ impl GpuProvider {
 
     fn custom(
         &self,
-        current: Option<&AnsweredSnapshot>,
+        current: Option<&ServedSnapshot>,
         objects: &ObjectSelection,
         (query, looks): (&Query, u64),
-        sink: &mut dyn FnMut(Item<'_>),
+        sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         let metric = self.metric(&query.metric);
         let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
@@ -265,7 +261,7 @@ impl GpuProvider {
                     let group = found.and_then(|(_, table, index)| table.objects.get(index));
                     lookup.no_object(&format!("{} {name}", objects.resource), group, objects)
                 })?;
-                sink(Item::Custom(CustomItem {
+                sink.item(Item::Custom(CustomItem {
                     kind,
                     namespace,
                     name,
@@ -288,7 +284,7 @@ fn list(
     table: Option<(usize, &KindTable)>,
     namespace: Option<&str>,
     selector: &Selector,
-    sink: &mut dyn FnMut(Item<'_>),
+    sink: &mut dyn ValueSink,
 ) -> Result<bool, ProviderError> {
     let Some((kind, table)) = table else {
         return Ok(false);
@@ -305,30 +301,54 @@ fn list(
     let chosen = (start..)
         .zip(objects)
         .filter(|(_, object)| everything || is_chosen(&object.labels));
+    if lookup.is_foreseen() {
+        let fresh = chosen
+            .map(|(index, _)| index)
+            .filter(|index| lookup.foreseen(kind, *index).is_some());
+        return Ok(pass_stored(lookup, kind, table, fresh, sink));
+    }
+    let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
+    let values = lookup.values(&chosen)?;
     let mut any = false;
-    let mut item = |object: &Object, value: Option<Value>| {
-        if let Some(value) = value {
-            any = true;
-            sink(Item::Custom(CustomItem {
-                kind: &table.kind,
-                namespace,
-                name: &object.name,
-                value,
-            }));
-        }
-    };
-    if let Some(values) = lookup.foreseen(kind) {
-        for (index, object) in chosen {
-            item(object, lookup.fresh(values.get(index).copied().flatten()));
-        }
-    } else {
-        let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
-        let values = lookup.values(&chosen)?;
-        for (object, value) in chosen.into_iter().zip(values) {
-            item(object, value);
-        }
+    for (object, value) in chosen.into_iter().zip(values) {
+        let Some(value) = value else { continue };
+        any = true;
+        sink.item(Item::Custom(CustomItem {
+            kind: &table.kind,
+            namespace,
+            name: &object.name,
+            value,
+        }));
     }
     Ok(any)
+}
+
+/// Passes the values of these objects of a table to `sink`, adjacent ones together. Returns
+/// whether there was one.
+fn pass_stored(
+    lookup: &Lookup<'_>,
+    kind: usize,
+    table: &KindTable,
+    objects: impl Iterator<Item = usize>,
+    sink: &mut dyn ValueSink,
+) -> bool {
+    let Some(mut stored) = lookup.stored(kind, table) else {
+        return false;
+    };
+    let mut pass = |stored: &StoredItems<'_>| {
+        if !stored.objects.is_empty() {
+            sink.stored(stored);
+        }
+    };
+    for object in objects {
+        if object != stored.objects.end {
+            pass(&stored);
+            stored.objects.start = object;
+        }
+        stored.objects.end = object + 1;
+    }
+    pass(&stored);
+    !stored.objects.is_empty()
 }
 
 /// The original's average, the same value for every namespace.
@@ -336,13 +356,13 @@ fn original_of_namespaces(
     lookup: &Lookup<'_>,
     kind: &ObjectKind,
     which: &Which,
-    sink: &mut dyn FnMut(Item<'_>),
+    sink: &mut dyn ValueSink,
 ) -> Result<(), ProviderError> {
     let value = lookup
         .of_cluster()?
         .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.layout().cluster())))?;
     let mut item = |name: &str| {
-        sink(Item::Custom(CustomItem {
+        sink.item(Item::Custom(CustomItem {
             kind,
             namespace: None,
             name,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::encoded::{EncodedTable, StoredItems};
 use super::narrow::Narrowed;
 use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
@@ -27,14 +28,16 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 const MOST_CACHED: usize = 256;
 
 /// The place of a value of the cluster. The first request for it computes it.
-type Answer = Arc<OnceLock<Option<Value>>>;
+type CachedValue = Arc<OnceLock<Option<Value>>>;
 
-/// A snapshot, and cached values that were computed from it.
+/// A snapshot, and what was computed from it for requests.
 #[derive(Debug)]
-pub(super) struct AnsweredSnapshot {
+pub(super) struct ServedSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
-    /// Values of the cluster that were computed for requests, by metric and selector.
-    pub(super) of_cluster: Mutex<HashMap<(usize, Narrowed), Answer>>,
+    /// Values of the cluster, by metric and selector.
+    of_cluster: Mutex<HashMap<(usize, Narrowed), CachedValue>>,
+    /// Encoded items: for each kind, those of each metric.
+    encoded: Box<[OnceLock<EncodedTable>]>,
     /// Why values may be missing; `None`: the source works.
     pub(super) trouble: Option<String>,
     /// The resource names by which pods request GPUs, as text.
@@ -45,7 +48,7 @@ pub(super) struct AnsweredSnapshot {
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
-    current: &'a AnsweredSnapshot,
+    current: &'a ServedSnapshot,
     metric: usize,
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
@@ -54,7 +57,18 @@ pub(super) struct Lookup<'a> {
     looks: u64,
 }
 
-impl AnsweredSnapshot {
+impl ServedSnapshot {
+    pub(super) fn new(snapshot: Arc<Snapshot>, trouble: Option<String>, gpus: Arc<str>) -> Self {
+        let tables = snapshot.layout().tables().len() * snapshot.metrics().len();
+        Self {
+            snapshot,
+            of_cluster: Mutex::default(),
+            encoded: (0..tables).map(|_| OnceLock::new()).collect(),
+            trouble,
+            gpus,
+        }
+    }
+
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
@@ -75,7 +89,7 @@ impl AnsweredSnapshot {
     }
 
     /// The place of the cluster's value of a metric for a selector.
-    fn answer(&self, of: (usize, Narrowed)) -> Answer {
+    fn of_cluster(&self, of: (usize, Narrowed)) -> CachedValue {
         let mut known = self.of_cluster.lock();
         if known.len() >= MOST_CACHED && !known.contains_key(&of) {
             known.clear();
@@ -104,14 +118,26 @@ impl<'a> Lookup<'a> {
     }
 
     /// Whether the values were computed together with the snapshot.
-    fn is_foreseen(&self) -> bool {
+    pub(super) fn is_foreseen(&self) -> bool {
         self.narrowed.is_default()
     }
 
-    /// The values of a kind; `None`: they were not computed together with the snapshot.
-    pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
-        self.is_foreseen()
-            .then(|| self.snapshot.values(kind, self.metric))
+    /// The value of an object of a kind that was computed together with the snapshot.
+    pub(super) fn foreseen(&self, kind: usize, object: usize) -> Option<Value> {
+        let values = self.snapshot.values(kind, self.metric);
+        self.fresh(values.get(object).copied().flatten())
+    }
+
+    /// The values of a kind that were computed together with the snapshot; none is chosen.
+    pub(super) fn stored(&self, kind: usize, table: &'a KindTable) -> Option<StoredItems<'a>> {
+        let metrics = self.snapshot.metrics().len();
+        let encoded = self.current.encoded.get(kind * metrics + self.metric)?;
+        Some(StoredItems {
+            table,
+            values: self.snapshot.values(kind, self.metric),
+            encoded: encoded.get_or_init(|| EncodedTable::new(table.objects.len())),
+            objects: 0..0,
+        })
     }
 
     /// The value of the object at this index of a kind's table.
@@ -121,8 +147,8 @@ impl<'a> Lookup<'a> {
         table: &KindTable,
         index: usize,
     ) -> Result<Option<Value>, ProviderError> {
-        if let Some(values) = self.foreseen(kind) {
-            return Ok(self.fresh(values.get(index).copied().flatten()));
+        if self.is_foreseen() {
+            return Ok(self.foreseen(kind, index));
         }
         let object = table.objects.get(index);
         let values = self.values(object.as_slice())?;
@@ -162,7 +188,9 @@ impl<'a> Lookup<'a> {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
         let cluster = [self.snapshot.layout().cluster()];
-        let answer = self.current.answer((self.metric, self.narrowed.clone()));
+        let answer = self
+            .current
+            .of_cluster((self.metric, self.narrowed.clone()));
         if answer.get().is_none() {
             self.allow_rows(&cluster)?;
         }
@@ -389,17 +417,13 @@ mod tests {
 
     #[test]
     fn equal_requests_share_one_value_and_cached_values_are_limited() {
-        let current = AnsweredSnapshot {
-            snapshot: shared_gpu().0.snapshot().unwrap(),
-            of_cluster: Mutex::default(),
-            trouble: None,
-            gpus: "".into(),
-        };
-        let answer = |metric| current.answer((metric, Narrowed::default()));
-        assert!(Arc::ptr_eq(&answer(0), &answer(0)));
-        assert!(!Arc::ptr_eq(&answer(0), &answer(1)));
+        let snapshot = shared_gpu().0.snapshot().unwrap();
+        let current = ServedSnapshot::new(snapshot, None, "".into());
+        let value = |metric| current.of_cluster((metric, Narrowed::default()));
+        assert!(Arc::ptr_eq(&value(0), &value(0)));
+        assert!(!Arc::ptr_eq(&value(0), &value(1)));
         for metric in 0..1000 {
-            answer(metric);
+            value(metric);
             assert!(current.of_cluster.lock().len() <= MOST_CACHED);
         }
     }

@@ -5,12 +5,13 @@
 //! thread. CPU and memory usage of pods and nodes is a separate query ([`usage`]).
 //!
 //! A provider has no HTTP, encoding or authorization. It waits for Prometheus itself, and
-//! runs long work on another thread. It passes values to a sink one by one, so that an
-//! encoder can write them without an intermediate copy.
+//! runs long work on another thread. It passes values to a sink, so that an encoder can write
+//! them without an intermediate copy.
 
 pub mod composite;
 pub(crate) mod compute;
 pub mod devices;
+pub(crate) mod encoded;
 mod explain;
 pub mod gpu;
 mod lookup;
@@ -28,6 +29,7 @@ use adapter_rules::answer::Purpose;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use devices::DevicesQuery;
+use encoded::StoredItems;
 use findings::Report;
 use futures_util::future::BoxFuture;
 use gpu_metrics::devices::DeviceList;
@@ -165,8 +167,25 @@ impl Item<'_> {
     }
 }
 
-/// Receives values one by one.
-pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
+/// Receives the values of a query.
+pub trait ValueSink {
+    fn item(&mut self, item: Item<'_>);
+
+    /// Values of adjacent objects of a snapshot, whose encoded items are kept with it.
+    fn stored(&mut self, items: &StoredItems<'_>) {
+        for item in items.items() {
+            self.item(Item::Custom(item));
+        }
+    }
+}
+
+impl<F: FnMut(Item<'_>)> ValueSink for F {
+    fn item(&mut self, item: Item<'_>) {
+        self(item);
+    }
+}
+
+pub type Sink<'a> = dyn ValueSink + Send + 'a;
 
 /// Why a query has no answer. Independent of HTTP; `api::failure` maps it. The texts are
 /// for the client, and do not change as long as the reason does not.

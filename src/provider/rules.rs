@@ -372,7 +372,7 @@ fn pass_objects(
     );
     for name in names {
         if let Some(sample) = by_name.get(&**name) {
-            sink(Item::Custom(CustomItem {
+            sink.item(Item::Custom(CustomItem {
                 kind: &described,
                 namespace,
                 name,
@@ -386,7 +386,7 @@ fn pass_objects(
 /// Passes the values of an external metric to `sink`.
 fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
     let mut item = |labels: &[_], value| {
-        sink(Item::External(ExternalItem {
+        sink.item(Item::External(ExternalItem {
             metric,
             labels,
             value,

@@ -3,14 +3,18 @@
 pub(crate) mod explained;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::composite::{AT_HAND, Composite};
 use super::devices::{DevicesQuery, kinds};
+use super::encoded::StoredItems;
 use super::gpu::GpuProvider;
-use super::{Item, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which};
+use super::{
+    CustomItem, Item, ObjectSelection, Provider, ProviderError, Query, ValueSink, ValuesOf, Which,
+};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId};
@@ -100,8 +104,9 @@ impl Site {
     ) -> Result<Vec<Value>, ProviderError> {
         let query = self.query(of, selector);
         let mut found = Vec::new();
-        self.provider
-            .values(&query, looks, &mut |item| found.push(item.value()))?;
+        self.provider.values(&query, looks, &mut |item: Item<'_>| {
+            found.push(item.value());
+        })?;
         Ok(found)
     }
 
@@ -290,4 +295,66 @@ async fn answers_computed_on_another_thread_are_equal() {
     }
     let explained = served.explain(&site.query(anywhere(), &long())).await;
     assert_eq!(explained, Ok(site.explained(&long())));
+}
+
+/// Keeps the text of listed items, and counts how many were encoded for it.
+#[derive(Default)]
+struct Copied {
+    text: Vec<u8>,
+    encoded: AtomicUsize,
+}
+
+fn encode(item: &CustomItem<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{item:?};").as_bytes());
+}
+
+impl ValueSink for Copied {
+    fn item(&mut self, item: Item<'_>) {
+        panic!("{item:?} is not stored");
+    }
+
+    fn stored(&mut self, items: &StoredItems<'_>) {
+        let counted = |item: &CustomItem<'_>, out: &mut Vec<u8>| {
+            self.encoded.fetch_add(1, Ordering::Relaxed);
+            encode(item, out);
+        };
+        items.append(0, counted, &mut self.text);
+    }
+}
+
+#[test]
+fn items_are_encoded_once_a_snapshot_and_copied_while_they_are_fresh() {
+    let site = Site::new();
+    let table = site.snapshot.layout().table("pods").unwrap().1;
+    let namespace = table.objects[table.objects.len() / 2].namespace.as_deref();
+    let (start, objects) = table.within(namespace);
+    assert!(start > 0 && objects.len() > 64, "more than one chunk");
+    let (key, value) = objects[objects.len() / 2].labels.iter().next().unwrap();
+    let but_one_workload = format!("{key}!={value}");
+    let mut lengths = Vec::new();
+    for (second, labels) in [(0, ""), (0, &but_one_workload), (0, ""), (600, "")] {
+        let selection = ObjectSelection {
+            resource: "pods".to_owned(),
+            namespace: namespace.map(str::to_owned),
+            which: Which::Matching(Selector::parse(labels).unwrap()),
+        };
+        let mut query = site.query(ValuesOf::Objects(selection), "");
+        query.now = query.now + Duration::from_secs(second);
+        let mut wanted = Vec::new();
+        let mut sink = |item: Item<'_>| {
+            if let Item::Custom(item) = item {
+                encode(&item, &mut wanted);
+            }
+        };
+        let passed = site.provider.values(&query, ANY, &mut sink);
+        let mut copied = Copied::default();
+        assert_eq!(site.provider.values(&query, ANY, &mut copied), passed);
+        assert!(copied.text == wanted, "after {second} s, {labels}");
+        assert!(lengths.is_empty() || copied.encoded.into_inner() == 0);
+        lengths.push(wanted.len());
+    }
+    let [all, fewer, again, expired] = lengths[..] else {
+        panic!("four lists");
+    };
+    assert!(0 < fewer && fewer < all && again == all && expired == 0);
 }

@@ -23,6 +23,7 @@
 //!   replicas issue it together and write its authority into the `caBundle` of their APIServices.
 //! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
 //!   authorizes each request. It has no access to the data that the server serves.
+//! * [`refusal`] is the one list of reasons for which a request is not answered.
 //! * [`x509`] is the only module that parses certificates.
 //!
 //! The crate does not connect to kube-apiserver. It uses two traits:
@@ -51,6 +52,7 @@
 
 pub mod api;
 pub mod certificates;
+pub mod refusal;
 pub mod security;
 pub mod serve;
 #[cfg(any(test, feature = "testing"))]

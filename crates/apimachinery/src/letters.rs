@@ -1,4 +1,4 @@
-//! Escapes external text for a terminal or a log.
+//! Escapes and shortens external text for a terminal, a log or a message.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,6 +21,19 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
         }
     }
     out.into()
+}
+
+/// The beginning of a text: at most `most` bytes, and `…` if the text is longer.
+#[must_use]
+pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return text.into();
+    }
+    let mut end = most.saturating_sub('…'.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end]).into()
 }
 
 /// Whether it is a control character (C0 or C1), has no width, separates lines, or is
@@ -48,6 +61,13 @@ mod tests {
             r"a\u001b[2J\u000ab\u009bc\u202ed\u2028é"
         );
         assert!(matches!(escaped("plain – é"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert!(matches!(shortened("abcé", 5), Cow::Borrowed("abcé")));
+        assert_eq!(shortened("abcéé", 6), "abc…");
+        assert_eq!(shortened("éé", 1), "…");
     }
 
     #[test]

@@ -1,9 +1,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use prost::Message;
-
-use super::messages::Unknown;
 use super::*;
 
 #[tokio::test]
@@ -132,12 +129,13 @@ async fn a_group_without_metrics_is_served_without_resources() {
 }
 
 #[tokio::test]
-async fn discovery_is_available_in_protobuf() {
+async fn s051_discovery_is_json_also_for_clients_that_prefer_protobuf() {
     let (server, _) = server().await;
-    for (target, wanted) in [(V2, "APIResourceList"), ("/apis", "APIGroupList")] {
+    for target in [V2, "/apis"] {
+        let wish = format!("{PROTOBUF}, */*");
+        let answer = server.send("GET", target, &[("Accept", &wish)]).await;
+        assert_eq!(answer.header("content-type"), Some("application/json"));
         let answer = server.send("GET", target, &[("Accept", PROTOBUF)]).await;
-        let envelope = Unknown::decode(&answer.body[4..]).unwrap();
-        assert_eq!(envelope.type_meta.unwrap().kind.as_deref(), Some(wanted));
-        assert!(!envelope.raw.unwrap().is_empty());
+        assert_eq!(answer.status, 406);
     }
 }

@@ -196,7 +196,7 @@ impl Fixture {
             };
             if wanted && let Some(value) = mean(object, &query.selector)? {
                 found = true;
-                sink(Item::Custom(CustomItem {
+                sink.item(Item::Custom(CustomItem {
                     kind: &object.kind,
                     namespace: object.namespace,
                     name: &object.name,
@@ -218,7 +218,7 @@ impl Fixture {
             let all = Labels::from_pairs(labels.iter().cloned());
             if query.selector.matches(&all) {
                 found = true;
-                sink(Item::External(ExternalItem {
+                sink.item(Item::External(ExternalItem {
                     metric: name,
                     labels,
                     value: *value,

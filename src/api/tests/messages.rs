@@ -1,14 +1,10 @@
-//! The envelope and the value lists as messages: an independent decoder for the output of
-//! the direct encoder. serde writes them as the direct encoder of JSON does.
-
-use std::collections::BTreeMap;
+//! The envelope and the value lists as messages, to decode answers.
 
 use serde::Serialize;
 
-use aggregated_apiserver::api::messages::ListMeta;
+use aggregated_apiserver::api::status::ListMeta;
 
-use crate::api::messages::LabelSelector;
-use crate::api::usage_messages::{Quantity, Time};
+use crate::api::messages::{ExternalMetricValue, MetricValueV1Beta1, MetricValueV1Beta2};
 
 /// `runtime.Unknown`: the envelope behind the four magic bytes.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -30,78 +26,6 @@ pub(crate) struct TypeMeta {
     pub(crate) api_version: Option<String>,
     #[prost(string, optional, tag = "2")]
     pub(crate) kind: Option<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ObjectReference {
-    #[prost(string, optional, tag = "1")]
-    kind: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(string, optional, tag = "2")]
-    namespace: Option<String>,
-    #[prost(string, optional, tag = "3")]
-    name: Option<String>,
-    #[prost(string, optional, tag = "5")]
-    api_version: Option<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-struct MetricIdentifier {
-    #[prost(string, optional, tag = "1")]
-    name: Option<String>,
-    #[prost(message, optional, tag = "2")]
-    selector: Option<LabelSelector>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MetricValueV1Beta2 {
-    #[prost(message, optional, tag = "1")]
-    described_object: Option<ObjectReference>,
-    #[prost(message, optional, tag = "2")]
-    metric: Option<MetricIdentifier>,
-    #[prost(message, optional, tag = "3")]
-    timestamp: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(int64, optional, tag = "4")]
-    window_seconds: Option<i64>,
-    #[prost(message, optional, tag = "5")]
-    value: Option<Quantity>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MetricValueV1Beta1 {
-    #[prost(message, optional, tag = "1")]
-    described_object: Option<ObjectReference>,
-    #[prost(string, optional, tag = "2")]
-    metric_name: Option<String>,
-    #[prost(message, optional, tag = "3")]
-    timestamp: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(int64, optional, tag = "4")]
-    window: Option<i64>,
-    #[prost(message, optional, tag = "5")]
-    value: Option<Quantity>,
-    #[prost(message, optional, tag = "6")]
-    selector: Option<LabelSelector>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ExternalMetricValue {
-    #[prost(string, optional, tag = "1")]
-    metric_name: Option<String>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    metric_labels: BTreeMap<String, String>,
-    #[prost(message, optional, tag = "3")]
-    timestamp: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(int64, optional, tag = "4")]
-    window: Option<i64>,
-    #[prost(message, optional, tag = "5")]
-    value: Option<Quantity>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

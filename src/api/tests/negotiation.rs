@@ -5,9 +5,8 @@ use futures_util::FutureExt as _;
 use prost::Message;
 use serde::Serialize;
 
-use aggregated_apiserver::api::messages;
-use aggregated_apiserver::api::negotiate::Format;
-use aggregated_apiserver::api::object::encode_as;
+use aggregated_apiserver::api::encode;
+use aggregated_apiserver::api::negotiate::Encoding;
 
 use super::messages as values;
 use super::*;
@@ -33,7 +32,8 @@ fn open(body: &[u8]) -> (String, String, Vec<u8>) {
 fn read<L: Message + Default + Serialize>(body: &[u8]) -> [Vec<u8>; 2] {
     let (api_version, kind, raw) = open(body);
     let list = L::decode(raw.as_slice()).unwrap();
-    [Format::Json, Format::Protobuf].map(|format| encode_as(&api_version, format, &kind, &list))
+    [Encoding::Json, Encoding::Protobuf]
+        .map(|encoding| encode::object(encoding, &api_version, &kind, &list))
 }
 
 #[tokio::test]
@@ -96,11 +96,22 @@ async fn s046_errors_are_available_in_protobuf() {
     assert_eq!(answer.header("content-type"), Some(PROTOBUF));
     let (api_version, kind, raw) = open(&answer.body);
     assert_eq!((api_version.as_str(), kind.as_str()), ("v1", "Status"));
-    let read = messages::Status::decode(raw.as_slice()).unwrap();
+    let read = Status::decode(raw.as_slice()).unwrap();
     let json = status(&server.get(&target).await);
     assert_eq!(json["message"], read.message.unwrap());
     assert_eq!(json["reason"], read.reason.unwrap());
     assert_eq!(read.code, Some(404));
+}
+
+/// The fields of `metav1.Status` that clients read.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Status {
+    #[prost(string, optional, tag = "3")]
+    message: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    reason: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    code: Option<i32>,
 }
 
 #[tokio::test]
@@ -141,23 +152,6 @@ async fn s050_large_answers_are_compressed_on_request() {
     assert_eq!(refused.header("content-encoding"), None);
     let small = encoded(&pods(), "gzip").await;
     assert_eq!(small.header("content-encoding"), None);
-}
-
-#[tokio::test]
-async fn s051_json_for_people_is_indented() {
-    let (server, _) = server().await;
-    let plain = server.get(&pods()).await;
-    let asked = server.get(&format!("{}?pretty=true", pods())).await;
-    let indented = "{\n  \"kind\": \"MetricValueList\",\n";
-    assert!(asked.text().starts_with(indented));
-    assert_eq!(asked.json(), plain.json());
-    for agent in ["curl/8.5", "Wget/1.21", "Mozilla/5.0 (X11)"] {
-        let answer = server.send("GET", &pods(), &[("User-Agent", agent)]).await;
-        assert_eq!(answer.body, asked.body, "{agent}");
-    }
-    let (compact, curl) = (format!("{}?pretty=0", pods()), [("User-Agent", "curl/8.5")]);
-    let answer = server.send("GET", &compact, &curl).await;
-    assert_eq!(answer.body, plain.body);
 }
 
 #[tokio::test]

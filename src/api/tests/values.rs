@@ -106,3 +106,43 @@ async fn s122_findings_are_listed_with_skipped_checks_and_cannot_be_watched() {
         assert_eq!(status(&below)["code"], 404);
     }
 }
+
+/// A field of a protobuf message: a string or a message of at most 127 bytes.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, content.len() as u8], content].concat()
+}
+
+#[tokio::test]
+async fn the_protobuf_document_has_the_field_numbers_of_upstream() {
+    let (server, _) = server().await;
+    let target = format!("{V2}/namespaces/ns/pods/a/m");
+    let answer = server.send("GET", &target, &[("Accept", PROTOBUF)]).await;
+    let object = [
+        field(1, b"Pod"),
+        field(2, b"ns"),
+        field(3, b"a"),
+        field(5, b"v1"),
+    ];
+    // 1767323045 seconds as a varint, and 0 nanoseconds.
+    let timestamp = [0x08, 0xa5, 0xeb, 0xdc, 0xca, 0x06, 0x10, 0x00];
+    let item = [
+        field(1, &object.concat()),
+        field(2, &field(1, b"m")),
+        field(3, &timestamp),
+        vec![4 << 3, 60],
+        field(5, &field(1, b"37500m")),
+    ];
+    let list = [field(1, b""), field(2, &item.concat())];
+    let type_meta = [
+        field(1, b"custom.metrics.k8s.io/v1beta2"),
+        field(2, b"MetricValueList"),
+    ];
+    let envelope = [
+        b"k8s\0".to_vec(),
+        field(1, &type_meta.concat()),
+        field(2, &list.concat()),
+        field(3, b""),
+        field(4, b""),
+    ];
+    assert_eq!(answer.body, envelope.concat());
+}

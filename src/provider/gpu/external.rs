@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::GpuProvider;
-use crate::provider::lookup::{AnsweredSnapshot, Lookup};
-use crate::provider::{ExternalItem, Item, ProviderError, Query};
+use crate::provider::lookup::{Lookup, ServedSnapshot};
+use crate::provider::{ExternalItem, Item, ProviderError, Query, ValueSink};
 use gpu_metrics::external::{CLUSTER_PREFIX, FLEET_WINDOW, Reach};
 
 /// A resolved external metric.
@@ -21,7 +21,7 @@ pub(in crate::provider) struct Sought<'a> {
 impl GpuProvider {
     pub(in crate::provider) fn sought<'a>(
         &'a self,
-        current: Option<&'a AnsweredSnapshot>,
+        current: Option<&'a ServedSnapshot>,
         query: &Query,
         looks: u64,
     ) -> Result<Sought<'a>, ProviderError> {
@@ -47,10 +47,10 @@ impl GpuProvider {
 
     pub(super) fn external(
         &self,
-        current: Option<&AnsweredSnapshot>,
+        current: Option<&ServedSnapshot>,
         namespace: &str,
         (query, looks): (&Query, u64),
-        sink: &mut dyn FnMut(Item<'_>),
+        sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         let Sought {
             lookup,
@@ -75,7 +75,7 @@ impl GpuProvider {
             labels.push(("namespace".into(), namespace.into()));
             labels.sort();
         }
-        sink(Item::External(ExternalItem {
+        sink.item(Item::External(ExternalItem {
             metric: &name,
             labels: &labels,
             value,

@@ -131,7 +131,7 @@ impl OfWorkloads<'_> {
             .iter()
             .find(|sample| sample.labels.get(label) == Some(namespace));
         if let Some(sample) = sample {
-            sink(Item::Custom(CustomItem {
+            sink.item(Item::Custom(CustomItem {
                 kind: &workload.kind,
                 namespace: Some(namespace),
                 name: &workload.name,

@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Uri};
 use tokio::time::Instant;
 
-use super::negotiate::ResponseForm;
+use super::negotiate::{Encoding, encoding};
 use super::response;
 use crate::security::identity::{ANONYMOUS, User};
 use crate::security::peer::Peer;
@@ -25,8 +25,8 @@ pub struct RequestContext {
     /// The index of the backend that the answer is fetched from
     /// (`SecuritySettings::fetched_in_flight`). `None`: the answer comes from memory.
     pub backend: Option<usize>,
-    /// The form of the response.
-    pub form: ResponseForm,
+    /// The encoding of the response; JSON, if the client accepts none.
+    pub encoding: Encoding,
     /// The `Audit-Id` of the response.
     pub audit_id: Option<HeaderValue>,
     /// The client's end of the connection.
@@ -38,24 +38,14 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// A request for `access`. `pretty` is the query parameter: `None` uses the form that
-    /// the headers select.
-    pub fn new(
-        request: &Parts,
-        access: Access,
-        backend: Option<usize>,
-        pretty: Option<bool>,
-    ) -> Self {
-        let mut form = ResponseForm::of(&request.headers);
-        if let Some(pretty) = pretty {
-            form.pretty = pretty;
-        }
+    /// A request for `access`.
+    pub fn new(request: &Parts, access: Access, backend: Option<usize>) -> Self {
         Self {
             method: request.method.clone(),
             uri: request.uri.clone(),
             access,
             backend,
-            form,
+            encoding: encoding(&request.headers).unwrap_or(Encoding::Json),
             audit_id: response::audit_id(&request.headers),
             peer: request.extensions.get().cloned(),
             began: Instant::now(),

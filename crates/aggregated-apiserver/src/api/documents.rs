@@ -1,119 +1,56 @@
-//! Documents that are the same for all clients, in each form that clients request. Each
-//! form is built once and shared. A response then needs no further work or memory, even
-//! with many slow clients.
+//! Documents that are the same for all clients: discovery and OpenAPI (docs/protocol.md,
+//! "Discovery documents", "OpenAPI"). They are encoded once and shared, so that a response
+//! needs no further memory, even with many slow clients.
 
+use std::collections::HashMap;
 use std::hash::Hasher;
-use std::io::Write;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::IF_NONE_MATCH;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::Full;
+use serde_json::{Map, Value as Json, json};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::json;
-use super::negotiate::{Format, ResponseForm};
-
-/// Smaller bodies are not compressed (apiserver
-/// `pkg/endpoints/handlers/responsewriters/writers.go`).
-const GZIP_OVER: usize = 128 * 1024;
-
-/// The compressed body. `None`: the body is too small.
-pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
-    if body.len() <= GZIP_OVER {
-        return None;
-    }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
-    encoder.write_all(body).ok()?;
-    encoder.finish().ok().map(Bytes::from)
-}
-
-/// A document, plain and compressed.
-#[derive(Clone, Debug)]
-pub struct EncodedDocument {
-    plain: Bytes,
-    compressed: OnceLock<Option<Bytes>>,
-}
-
-impl EncodedDocument {
-    /// A document that is compressed on the first request for gzip.
-    pub(crate) fn new(plain: Vec<u8>) -> Self {
-        Self {
-            plain: plain.into(),
-            compressed: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn plain(&self) -> &Bytes {
-        &self.plain
-    }
-
-    /// The compressed form for a client that accepts gzip. `None`: the document is too small.
-    pub(crate) fn compressed(&self) -> Option<&Bytes> {
-        let compressed = self.compressed.get_or_init(|| compress(&self.plain));
-        compressed.as_ref()
-    }
-}
-
-/// A document in each format, and indented.
-#[derive(Debug)]
-pub struct Forms {
-    json: EncodedDocument,
-    indented: OnceLock<EncodedDocument>,
-    protobuf: EncodedDocument,
-}
-
-impl Forms {
-    /// Encodes a document in each format.
-    pub fn new(make: impl Fn(Format) -> Vec<u8>) -> Self {
-        Self {
-            json: EncodedDocument::new(make(Format::Json)),
-            indented: OnceLock::new(),
-            protobuf: EncodedDocument::new(make(Format::Protobuf)),
-        }
-    }
-
-    /// The form that a client requested.
-    pub fn of(&self, form: ResponseForm) -> &EncodedDocument {
-        match form.format {
-            Format::Protobuf => &self.protobuf,
-            Format::Json if form.pretty => self
-                .indented
-                .get_or_init(|| EncodedDocument::new(json::indent(self.json.plain()))),
-            Format::Json => &self.json,
-        }
-    }
-}
+use super::discovery::{self, ServedGroup};
+use super::negotiate::{self, AGGREGATED_DISCOVERY, Encoding};
+use super::{encode, response};
+use crate::refusal::Refusal;
 
 /// A document and the tag that identifies it.
 #[derive(Clone, Debug)]
-pub struct Tagged {
-    /// The document.
-    pub body: EncodedDocument,
+pub(super) struct Document {
+    pub(super) body: Bytes,
+    pub(super) media_type: &'static str,
     /// Its hash in upper-case hexadecimal digits.
-    pub hash: String,
+    hash: String,
 }
 
-impl Tagged {
+impl Document {
     /// Computes the tag. Any hash works that all replicas compute alike, because clients
     /// only compare it.
-    pub fn new(body: Vec<u8>) -> Self {
+    fn new(media_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let body = body.into();
         let mut hasher = SipHasher13::new();
         hasher.write(&body);
         let hash = format!("{:032X}", hasher.finish128().as_u128());
         Self {
-            body: EncodedDocument::new(body),
+            body,
+            media_type,
             hash,
         }
     }
 
-    pub(crate) fn etag(&self) -> Option<HeaderValue> {
+    fn json(body: impl Into<Bytes>) -> Self {
+        Self::new(Encoding::Json.media_type(), body)
+    }
+
+    pub(super) fn etag(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
     }
 
-    pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
+    /// Whether the client has the document.
+    pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
         headers
             .get_all(IF_NONE_MATCH)
             .iter()
@@ -128,32 +65,84 @@ impl Tagged {
     }
 }
 
+/// The OpenAPI documents of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenApi {
+    /// `/openapi/v2`: Swagger 2.0, all versions.
+    pub v2: &'static [u8],
+    /// OpenAPI 3.0, all versions; served for each.
+    pub v3: &'static [u8],
+}
+
+/// The documents of a server.
+#[derive(Debug)]
+pub struct Documents {
+    /// By path, without a slash at the end.
+    by_path: HashMap<String, Document>,
+    aggregated: Document,
+}
+
+impl Documents {
+    /// The documents about these groups. `server` is the name by which clients recognize
+    /// the server.
+    pub fn new(server: &str, served: &[ServedGroup], openapi: OpenApi) -> Self {
+        let v3 = Document::json(openapi.v3);
+        let mut by_path = HashMap::new();
+        let mut v3_paths = Map::new();
+        for group in served {
+            let path = format!("/apis/{}", group.name);
+            for version in &group.versions {
+                let resources = discovery::resources(group, version, server);
+                by_path.insert(format!("{path}/{version}"), Document::json(resources));
+                let v3_path = format!("/openapi/v3{path}/{version}");
+                // Clients keep a document by its URL, which therefore contains the hash.
+                let url = format!("{v3_path}?hash={}", v3.hash);
+                let name = format!("apis/{}/{version}", group.name);
+                v3_paths.insert(name, json!({"serverRelativeURL": url}));
+                by_path.insert(v3_path, v3.clone());
+            }
+            by_path.insert(path, Document::json(discovery::group(group)));
+        }
+        let v3_root = encode::json(&json!({"paths": Json::Object(v3_paths)}));
+        by_path.insert("/openapi/v3".to_owned(), Document::json(v3_root));
+        by_path.insert("/openapi/v2".to_owned(), Document::json(openapi.v2));
+        by_path.insert(
+            "/apis".to_owned(),
+            Document::json(discovery::groups(served)),
+        );
+        Self {
+            by_path,
+            aggregated: Document::new(AGGREGATED_DISCOVERY, discovery::aggregated(served)),
+        }
+    }
+
+    /// The response with the document of a path, or 304 if the client has it.
+    ///
+    /// # Errors
+    /// When the path has no document, or the client does not accept JSON.
+    pub fn response(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
+        let document = match path {
+            "/apis" if negotiate::prefers_aggregated_discovery(headers) => &self.aggregated,
+            _ => {
+                negotiate::json(headers)?;
+                self.by_path.get(path).ok_or(Refusal::NoSuchPath)?
+            }
+        };
+        Ok(response::document(document, headers))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_form_is_made_once() {
-        let long = format!("[{:?}]", "x".repeat(GZIP_OVER)).into_bytes();
-        let forms = Forms::new(|_| long.clone());
-        let compressed = |pretty| {
-            let form = ResponseForm {
-                format: Format::Json,
-                pretty,
-                gzip: true,
-            };
-            forms.of(form).compressed().unwrap().clone()
-        };
-        for pretty in [false, true] {
-            assert_eq!(compressed(pretty).as_ptr(), compressed(pretty).as_ptr());
-        }
-        assert_ne!(compressed(false), compressed(true));
-        assert_eq!(EncodedDocument::new(b"{}".to_vec()).compressed(), None);
-    }
-
-    #[test]
     fn tags_are_compared_as_http_specifies() {
-        let document = Tagged::new(b"{}\n".to_vec());
+        let document = Document::json("{}\n");
         assert_eq!(document.hash.len(), 32);
         let tag = format!("\"{}\"", document.hash);
         for (given, known) in [

@@ -13,11 +13,10 @@ use tower::ServiceBuilder;
 use super::audit::Audit;
 use super::context::RequestContext;
 use super::response;
-use super::status::RequestFailure;
+use crate::refusal::Refusal;
 use crate::security::Security;
 use crate::security::authenticate::impersonates;
 use crate::security::counters::Counters;
-use crate::security::denied::Denied;
 
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
@@ -66,7 +65,7 @@ pub async fn catch_panic(
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request made the server panic");
-            refuse(&counters, &context, Denied::Panicked)
+            refuse(&counters, &context, Refusal::Panicked)
         }
     }
 }
@@ -79,9 +78,9 @@ async fn admit(
 ) -> Response {
     let limit = security.settings.time_limit(&context.access);
     let answered = tokio::time::timeout(limit, answer(&security, &context, request, next));
-    match answered.await.unwrap_or(Err(Denied::TimedOut)) {
+    match answered.await.unwrap_or(Err(Refusal::TimedOut)) {
         Ok(response) => response,
-        Err(denied) => refuse(&security.counters, &context, denied),
+        Err(refusal) => refuse(&security.counters, &context, refusal),
     }
 }
 
@@ -92,25 +91,26 @@ async fn answer(
     context: &RequestContext,
     mut request: Request,
     next: Next,
-) -> Result<Response, Denied> {
+) -> Result<Response, Refusal> {
     let settings = &security.settings;
     if !settings.head_fits(request.headers()) {
-        return Err(Denied::HeadersTooLarge);
+        return Err(Refusal::HeadersTooLarge);
     }
     let (peer, version) = (context.peer.as_ref(), request.version());
     let until = settings.review_until(&context.access, context.began);
-    let user = security.authenticate(peer, version, request.headers_mut(), until);
-    let user = user.await?;
-    let user = context.user.get_or_init(|| user);
+    let authenticated = security
+        .authenticate(peer, version, request.headers_mut(), until)
+        .await?;
+    let user = context.user.get_or_init(|| authenticated);
     if impersonates(request.headers()) {
-        return Err(Denied::Impersonation);
+        return Err(Refusal::Impersonation);
     }
     let permit = security
         .in_flight
         .permit(user, &context.access, context.backend)?;
     let mut response = match security.authorize(user, &context.access, until).await {
         Ok(()) => next.run(request).await,
-        Err(denied) => refuse(&security.counters, context, denied),
+        Err(refusal) => refuse(&security.counters, context, refusal),
     };
     // The permit is held until the response has been written, even a refusal.
     response.extensions_mut().insert(permit);
@@ -118,10 +118,9 @@ async fn answer(
 }
 
 /// The response to a refused request. Counts the refusal and marks it for the audit.
-fn refuse(counters: &Counters, context: &RequestContext, denied: Denied) -> Response {
-    counters.refused(&denied);
-    let failure = RequestFailure::Denied(Box::new(denied.clone()));
-    let mut response = response::failure(failure, context.form).into_response();
-    response.extensions_mut().insert(denied);
+fn refuse(counters: &Counters, context: &RequestContext, refusal: Refusal) -> Response {
+    counters.refused(&refusal);
+    let mut response = response::refused(&refusal, context.encoding).into_response();
+    response.extensions_mut().insert(refusal);
     response
 }

@@ -2,18 +2,20 @@
 //! apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
 
 use http::HeaderMap;
-use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING};
 
-/// An encoding of responses.
+use crate::refusal::Refusal;
+
+/// An encoding of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum Encoding {
     /// `application/json`.
     Json,
     /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
 }
 
-impl Format {
+impl Encoding {
     /// The media type without parameters.
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -27,140 +29,78 @@ impl Format {
     }
 }
 
-/// The form of the response that the client requests.
-#[derive(Clone, Copy, Debug)]
-pub struct ResponseForm {
-    /// The encoding.
-    pub format: Format,
-    /// Whether JSON is indented.
-    pub pretty: bool,
-    /// Whether the client accepts gzip.
-    pub gzip: bool,
-}
+/// The media type of aggregated discovery (docs/protocol.md, "Aggregated discovery").
+pub(super) const AGGREGATED_DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-impl ResponseForm {
-    /// The requested form. JSON, if the server has no accepted encoding.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        Self {
-            format: format(headers).unwrap_or(Format::Json),
-            pretty: is_person(headers),
-            gzip: takes_gzip(headers),
-        }
-    }
-}
-
-/// No clause of the Accept header matches an available form.
+/// A representation of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAcceptable;
-
-/// A version of aggregated discovery (docs/protocol.md, "Aggregated discovery").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aggregated {
-    /// Requested by kube-apiserver since 1.30.
-    V2,
-    /// Requested by 1.26 to 1.36.
-    V2Beta1,
+enum Representation {
+    Plain(Encoding),
+    /// Aggregated discovery, in JSON.
+    AggregatedDiscovery,
 }
 
-impl Aggregated {
-    /// All versions, in the order of the enum.
-    pub const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
-
-    /// The version of `apidiscovery.k8s.io`.
-    pub(crate) const fn version(self) -> &'static str {
-        match self {
-            Self::V2 => "v2",
-            Self::V2Beta1 => "v2beta1",
-        }
-    }
-
-    /// The media type with its parameters.
-    pub const fn media_type(self) -> &'static str {
-        match self {
-            Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-            Self::V2Beta1 => {
-                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-            }
-        }
-    }
-}
-
-/// A form of a document. All forms except `Plain` are in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Plain(Format),
-    Aggregated(Aggregated),
-    /// A `Table` of `meta.k8s.io/v1`, for kubectl's columns.
-    Table,
-}
-
-const JSON: Form = Form::Plain(Format::Json);
-const PROTOBUF: Form = Form::Plain(Format::Protobuf);
+const JSON: Representation = Representation::Plain(Encoding::Json);
+const PROTOBUF: Representation = Representation::Plain(Encoding::Protobuf);
 
 /// One clause of the Accept header with supported parameters.
 struct Clause {
     range: String,
     quality: f32,
-    /// A form other than the plain one.
-    transform: Option<Form>,
+    is_aggregated_discovery: bool,
+}
+
+impl Clause {
+    fn admits(&self, representation: Representation) -> bool {
+        let (encoding, is_aggregated) = match representation {
+            Representation::Plain(encoding) => (encoding, false),
+            Representation::AggregatedDiscovery => (Encoding::Json, true),
+        };
+        self.quality > 0.0
+            && self.is_aggregated_discovery == is_aggregated
+            && encoding.matches(&self.range)
+    }
 }
 
 /// Selects the encoding of the response.
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header matches.
-pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
-    match pick(headers, &[JSON, PROTOBUF])? {
-        Form::Plain(format) => Ok(format),
-        Form::Aggregated(_) | Form::Table => Err(NotAcceptable),
+/// When no clause of the header matches.
+pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    match pick(headers, &[JSON, PROTOBUF]) {
+        Some(Representation::Plain(encoding)) => Ok(encoding),
+        Some(Representation::AggregatedDiscovery) | None => Err(Refusal::NotAcceptable(
+            "application/json, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 
 /// Checks that the client accepts JSON, if only JSON is available.
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header matches.
-pub fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
-    pick(headers, &[JSON]).map(drop)
+/// When no clause of the header matches.
+pub(super) fn json(headers: &HeaderMap) -> Result<(), Refusal> {
+    let picked = pick(headers, &[JSON]);
+    picked
+        .map(drop)
+        .ok_or(Refusal::NotAcceptable("application/json"))
 }
 
-/// Selects the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON. `None`: an
-/// `APIGroupList` in the encoding of [`format()`].
-///
-/// # Errors
-/// [`NotAcceptable`] when no clause of the header matches.
-pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
-    let [v2, beta] = Aggregated::ALL.map(Form::Aggregated);
-    match pick(headers, &[v2, beta, JSON, PROTOBUF])? {
-        Form::Aggregated(version) => Ok(Some(version)),
-        Form::Plain(_) | Form::Table => Ok(None),
-    }
+/// Whether the client prefers aggregated discovery to a list of groups.
+pub(super) fn prefers_aggregated_discovery(headers: &HeaderMap) -> bool {
+    let offered = [Representation::AggregatedDiscovery, JSON];
+    pick(headers, &offered) == Some(Representation::AggregatedDiscovery)
 }
 
-/// Selects the form of a document that is also available as a table: the encoding of the
-/// plain object. `None`: a `Table`, always in JSON.
-///
-/// # Errors
-/// [`NotAcceptable`] when no clause of the header matches.
-pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
-    match pick(headers, &[Form::Table, JSON, PROTOBUF])? {
-        Form::Plain(format) => Ok(Some(format)),
-        Form::Aggregated(_) | Form::Table => Ok(None),
-    }
-}
-
-/// The first offered form that the best matching clause admits. Without an Accept header: JSON.
-fn pick(headers: &HeaderMap, offered: &[Form]) -> Result<Form, NotAcceptable> {
+/// The first offered representation that the best matching clause admits. Without an Accept
+/// header: JSON.
+fn pick(headers: &HeaderMap, offered: &[Representation]) -> Option<Representation> {
     let Some(clauses) = clauses(headers) else {
-        return Ok(JSON);
+        return Some(JSON);
     };
-    let admits = |clause: &Clause, form: Form| match form {
-        _ if clause.quality == 0.0 => false,
-        Form::Plain(format) => clause.transform.is_none() && format.matches(&clause.range),
-        form => clause.transform == Some(form) && Format::Json.matches(&clause.range),
-    };
-    let best = |clause: &Clause| offered.iter().find(|form| admits(clause, **form));
-    clauses.iter().find_map(best).copied().ok_or(NotAcceptable)
+    let best = |clause: &Clause| offered.iter().find(|it| clause.admits(**it));
+    clauses.iter().find_map(best).copied()
 }
 
 /// The clauses of the Accept header, the best first; equal ones stay in order. `None`:
@@ -180,8 +120,8 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     given.then_some(clauses)
 }
 
-/// Parses a clause. `None`: it requests an unsupported transformation
-/// (`as=PartialObjectMetadataList`), a stream or a server version.
+/// Parses a clause. `None`: it requests an unsupported transformation (`as=Table`), a stream
+/// or a server version.
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
@@ -200,20 +140,15 @@ fn clause(text: &str) -> Option<Clause> {
             _ => {}
         }
     }
-    let transform = match (kind, group, version) {
-        ("", "", "") => None,
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", version) => {
-            let mut known = Aggregated::ALL.into_iter();
-            let known = known.find(|known| known.version() == version)?;
-            Some(Form::Aggregated(known))
-        }
-        ("Table", "meta.k8s.io", "v1") => Some(Form::Table),
+    let is_aggregated_discovery = match (kind, group, version) {
+        ("", "", "") => false,
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => true,
         _ => return None,
     };
     Some(Clause {
         range,
         quality,
-        transform,
+        is_aggregated_discovery,
     })
 }
 
@@ -223,7 +158,7 @@ fn quality_of(text: &str) -> f32 {
     quality.filter(|it| (0.0..=1.0).contains(it)).unwrap_or(1.0)
 }
 
-pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
         .iter()
@@ -236,17 +171,5 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
                 .filter_map(|part| part.trim().strip_prefix("q="))
                 .any(|quality| quality_of(quality.trim()) == 0.0);
             name.eq_ignore_ascii_case("gzip") && !refused
-        })
-}
-
-/// Whether a person uses the client (`isPrettyPrint` upstream).
-fn is_person(headers: &HeaderMap) -> bool {
-    headers
-        .get(USER_AGENT)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|agent| {
-            ["curl", "Wget", "Mozilla/5.0"]
-                .iter()
-                .any(|known| agent.starts_with(known))
         })
 }

@@ -1,6 +1,6 @@
 //! Quotes a client's text in messages.
 
-use apimachinery::letters::escaped;
+use apimachinery::letters::{escaped, shortened};
 use apimachinery::promql;
 
 /// The most bytes of a client's text in a message.
@@ -9,15 +9,11 @@ const MAX_SHOWN: usize = 256;
 /// Quotes as Go's `%q` does and escapes `& < >`, as apiserver
 /// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
 pub fn quote(text: &str) -> String {
-    let quoted = promql::quote(cut(text));
-    let mut out = escaped(&quoted)
+    let quoted = promql::quote(&shortened(text, MAX_SHOWN));
+    escaped(&quoted)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
-        .replace('>', "&gt;");
-    if text.len() > MAX_SHOWN {
-        out.insert(out.len() - 1, '…');
-    }
-    out
+        .replace('>', "&gt;")
 }
 
 /// A name without special characters unchanged; any other name quoted. Upstream never
@@ -31,14 +27,6 @@ pub fn bare(name: &str) -> String {
     } else {
         quote(name)
     }
-}
-
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_SHOWN);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
-//! Turns a document into a response: headers, gzip, indentation.
+//! Turns a document into a response: headers and gzip.
+
+use std::io::Write;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, RETRY_AFTER, VARY,
     X_CONTENT_TYPE_OPTIONS,
@@ -9,37 +13,32 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use super::documents::{EncodedDocument, Tagged, compress};
-use super::negotiate::{Format, ResponseForm, takes_gzip};
-use super::status::RequestFailure;
-use super::{json, object};
+use super::documents::Document;
+use super::negotiate::{Encoding, accepts_gzip};
+use super::{encode, status};
+use crate::refusal::Refusal;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_AUDIT_ID: usize = 64;
+
+/// Smaller bodies are not compressed (apiserver
+/// `pkg/endpoints/handlers/responsewriters/writers.go`).
+const GZIP_OVER: usize = 128 * 1024;
 
 /// Marks a response whose reason is already in the log, once for all such responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlreadyLogged;
 
-/// A response with code 200.
-pub fn success(body: Bytes, form: ResponseForm) -> Response<Full<Bytes>> {
-    let body = dress(body, form);
-    let compressed = form.gzip.then(|| compress(&body)).flatten();
-    ok(form.format.media_type(), body, compressed)
-}
-
-/// A response with a document that is the same for all clients. It is compressed once, for
-/// clients that accept gzip.
-pub fn shared(
+/// A response with code 200. A large body is compressed if the client accepts gzip.
+pub fn success(
+    body: Bytes,
     media_type: &'static str,
-    document: &EncodedDocument,
-    takes_gzip: bool,
+    request: &HeaderMap,
 ) -> Response<Full<Bytes>> {
-    let compressed = takes_gzip.then(|| document.compressed()).flatten();
-    ok(media_type, document.plain().clone(), compressed.cloned())
-}
-
-fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Response<Full<Bytes>> {
+    let compressed = match body.len() > GZIP_OVER && accepts_gzip(request) {
+        true => compress(&body),
+        false => None,
+    };
     let Some(compressed) = compressed else {
         return typed(StatusCode::OK, media_type, body);
     };
@@ -50,73 +49,51 @@ fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Respo
     response
 }
 
-/// How long a client may cache a document.
-#[derive(Clone, Copy, Debug)]
-pub enum CachePolicy {
-    /// The client revalidates it each time, with the tag.
-    Revalidate,
-    /// Caches may share it between clients, and revalidate it each time.
-    PublicRevalidate,
-    /// The URL contains the document's hash: cached for a year.
-    Immutable,
+fn compress(body: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok().map(Bytes::from)
 }
 
-/// A response with a document that clients cache, or 304 if the client has it.
-pub fn kept(
-    document: &Tagged,
-    media_type: &'static str,
-    keep: CachePolicy,
-    request: &HeaderMap,
-) -> Response<Full<Bytes>> {
+/// A response with a document that clients revalidate by its tag, or 304 if the client has it.
+pub(super) fn document(document: &Document, request: &HeaderMap) -> Response<Full<Bytes>> {
     let mut response = if document.is_known(request) {
         let mut response = Response::new(Full::default());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        shared(media_type, &document.body, takes_gzip(request))
+        success(document.body.clone(), document.media_type, request)
     };
     let headers = response.headers_mut();
-    vary_by_accept(headers);
+    headers.append(VARY, HeaderValue::from_static("Accept"));
     if let Some(etag) = document.etag() {
         headers.insert(ETAG, etag);
     }
-    let keep = match keep {
-        CachePolicy::Revalidate => return response,
-        CachePolicy::PublicRevalidate => "public",
-        CachePolicy::Immutable => "public, immutable, max-age=31536000",
-    };
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(keep));
     response
 }
 
-/// Adds `Vary: Accept`.
-pub fn vary_by_accept(headers: &mut HeaderMap) {
-    headers.append(VARY, HeaderValue::from_static("Accept"));
-}
-
-/// A response with a failure as a `Status`. It is never compressed.
-pub fn failure(failure: RequestFailure, form: ResponseForm) -> Response<Full<Bytes>> {
-    let not_allowed = matches!(failure, RequestFailure::MethodNotAllowed);
-    let is_told = matches!(failure, RequestFailure::Unlisted(_));
-    let (code, status) = failure.status();
+/// The response to a refused request: a `Status`. It is never compressed.
+pub fn refused(refusal: &Refusal, encoding: Encoding) -> Response<Full<Bytes>> {
+    let (code, status) = status::status(refusal);
     tracing::debug!(
         code = code.as_u16(),
         reason = status.reason,
         message = status.message,
         "request refused"
     );
-    let body = object::encode(form.format, "Status", &status).into();
-    let mut response = typed(code, form.format.media_type(), dress(body, form));
+    let body = encode::object(encoding, "v1", "Status", &status);
+    let mut response = typed(code, encoding.media_type(), body.into());
     if code == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    if is_told {
-        response.extensions_mut().insert(AlreadyLogged);
-    }
-    if not_allowed {
-        let headers = response.headers_mut();
-        headers.insert(ALLOW, HeaderValue::from_static("GET"));
+    match refusal {
+        Refusal::Unlisted(_) => drop(response.extensions_mut().insert(AlreadyLogged)),
+        Refusal::MethodNotAllowed => {
+            let headers = response.headers_mut();
+            headers.insert(ALLOW, HeaderValue::from_static("GET"));
+        }
+        _ => {}
     }
     response
 }
@@ -147,13 +124,6 @@ fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Fu
     response
 }
 
-fn dress(body: Bytes, form: ResponseForm) -> Bytes {
-    match form.format {
-        Format::Json if form.pretty => json::indent(&body).into(),
-        Format::Json | Format::Protobuf => body,
-    }
-}
-
 fn is_audit_id(id: &HeaderValue) -> bool {
     !id.is_empty()
         && id.len() <= MAX_AUDIT_ID
@@ -163,9 +133,9 @@ fn is_audit_id(id: &HeaderValue) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-pub(crate) fn refusal(refused: RequestFailure) -> Response<Full<Bytes>> {
-    let headers = HeaderMap::new();
-    let mut response = failure(refused, ResponseForm::of(&headers));
-    finish(response.headers_mut(), audit_id(&headers));
+/// The response to a request that is refused before the layers.
+pub(crate) fn refused_early(refusal: &Refusal) -> Response<Full<Bytes>> {
+    let mut response = refused(refusal, Encoding::Json);
+    finish(response.headers_mut(), audit_id(&HeaderMap::new()));
     response
 }

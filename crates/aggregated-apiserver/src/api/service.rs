@@ -12,8 +12,7 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
 use super::response;
-use super::status::RequestFailure;
-use crate::security::denied::Denied;
+use crate::refusal::Refusal;
 
 /// The router as a service. A listener passes requests without bodies. It needs complete
 /// responses, because it holds a response's extensions until the response is written.
@@ -28,8 +27,7 @@ pub fn into_service(
             // panics. A panic there must not end the connection either.
             let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
                 tracing::error!("a request made the server panic");
-                let panicked = RequestFailure::Denied(Box::new(Denied::Panicked));
-                return Ok(response::refusal(panicked));
+                return Ok(response::refused_early(&Refusal::Panicked));
             };
             let (parts, body) = response?.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);

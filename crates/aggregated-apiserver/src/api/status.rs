@@ -1,134 +1,213 @@
-//! The table that maps failures to responses (docs/protocol.md, "Status").
+//! The table that maps refusals to responses (docs/protocol.md, "Status").
 //!
 //! The message of a `Status` appears verbatim in an autoscaler's events. It is therefore
 //! one short line with the remedy, without times or counts.
 
+use apimachinery::letters::{escaped, shortened};
 use http::StatusCode;
+use serde::Serialize;
 
-use super::denied::{self, Row, retry_later};
-use super::messages::{ListMeta, Status, StatusDetails};
-use super::negotiate::NotAcceptable;
-use super::quote::quote;
-use crate::security::denied::Denied;
+use super::quote::{bare, quote};
+use crate::refusal::Refusal;
+use crate::security::reviewer::Access;
 
 /// The longest message: events truncate longer ones.
 const MAX_MESSAGE: usize = 512;
 
-/// Why a request is not answered with data.
-#[derive(Debug)]
-pub enum RequestFailure {
-    /// Path, query or selector is invalid: the fault.
-    Malformed(String),
-    /// No resource has this path.
-    NoSuchPath,
-    /// The object or value does not exist: which one, and why.
-    NoValue(String),
-    /// The path supports only GET.
-    MethodNotAllowed,
-    /// The resource cannot be watched.
-    WatchNotSupported {
-        /// Its group.
-        group: &'static str,
-        /// Its name.
-        resource: String,
-    },
-    /// No requested encoding is available.
-    NotAcceptable,
-    /// This document is available in JSON only.
-    JsonOnly,
-    /// The request is expensive, and the limit on such work is reached.
-    TooMuchWork,
-    /// The server has no data yet: what it waits for.
-    NotReady(&'static str),
-    /// Objects cannot be listed: which. The log has the reason.
-    Unlisted(&'static str),
-    /// Too many requests wait for data to be fetched: the message.
-    Saturated(&'static str),
-    /// The data could not be fetched: the message.
-    Unavailable(&'static str),
-    /// The listener refused the request: the code, and why.
-    Rejected(StatusCode, &'static str),
-    /// The security layers refused the request.
-    Denied(Box<Denied>),
+/// `metav1.ListMeta`: no field is ever set.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub struct ListMeta {}
+
+/// `metav1.Status`, with the field numbers of apimachinery's
+/// `pkg/apis/meta/v1/generated.proto`. Every scalar is optional, because proto2 distinguishes
+/// an absent value from a default. serde writes the same fields as JSON.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ListMeta>,
+    #[prost(string, optional, tag = "2")]
+    status: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub(super) message: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub(super) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(message, optional, tag = "5")]
+    details: Option<StatusDetails>,
+    #[prost(int32, optional, tag = "6")]
+    code: Option<i32>,
 }
 
-impl From<NotAcceptable> for RequestFailure {
-    fn from(_: NotAcceptable) -> Self {
-        Self::NotAcceptable
-    }
+/// `metav1.StatusDetails`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusDetails {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(string, optional, tag = "2")]
+    group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(string, optional, tag = "3")]
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(int32, optional, tag = "5")]
+    retry_after_seconds: Option<i32>,
 }
 
-impl RequestFailure {
-    /// The response for a client, without details that are for the log only.
-    pub(super) fn status(self) -> (StatusCode, Status) {
-        let (code, message, details) = self.row();
-        let status = Status {
-            metadata: Some(ListMeta::default()),
-            status: Some("Failure".to_owned()),
-            message: Some(one_line(&message)),
-            reason: Some(reason(code).to_owned()),
-            details,
-            code: Some(code.as_u16().into()),
-        };
-        (code, status)
-    }
-
-    fn row(self) -> Row {
-        let plain = |code, message: &str| (code, message.to_owned(), None);
-        match self {
-            Self::Malformed(text) => (StatusCode::BAD_REQUEST, text, None),
-            Self::NoValue(text) => (StatusCode::NOT_FOUND, text, None),
-            Self::NotReady(what) => {
-                let message = format!("no data yet: {what}");
-                (StatusCode::SERVICE_UNAVAILABLE, message, None)
-            }
-            Self::Saturated(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
-            Self::Denied(denied) => denied::row(&denied),
-            Self::WatchNotSupported { group, resource } => no_watch(group, resource),
-            Self::NoSuchPath => (
-                StatusCode::NOT_FOUND,
-                "the server could not find the requested resource".to_owned(),
-                Some(StatusDetails::default()),
-            ),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "the server does not allow this method on the requested resource".to_owned(),
-                Some(StatusDetails::default()),
-            ),
-            Self::TooMuchWork => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many concurrent requests with selectors, try again later".to_owned(),
-                retry_later(),
-            ),
-            // Worded as by Go's API servers.
-            Self::Unlisted(what) | Self::Unavailable(what) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("Internal error occurred: {what}"),
-                None,
-            ),
-            Self::NotAcceptable => plain(
-                StatusCode::NOT_ACCEPTABLE,
-                "only the following media types are accepted: application/json, \
-                 application/vnd.kubernetes.protobuf",
-            ),
-            Self::JsonOnly => plain(
-                StatusCode::NOT_ACCEPTABLE,
-                "only the following media types are accepted: application/json",
-            ),
-            Self::Rejected(code, why) => plain(code, why),
-        }
-    }
-}
-
-fn no_watch(group: &str, resource: String) -> Row {
-    let qualified = quote(&format!("{resource}.{group}"));
-    let message = format!("watch is not supported on resources of kind {qualified}");
-    let details = StatusDetails {
-        group: Some(group.to_owned()),
-        kind: Some(resource),
-        ..StatusDetails::default()
+/// The response to a refused request, without details that are for the log only.
+pub(super) fn status(refusal: &Refusal) -> (StatusCode, Status) {
+    let code = code(refusal);
+    let message = message(refusal);
+    let status = Status {
+        metadata: Some(ListMeta::default()),
+        status: Some("Failure".to_owned()),
+        message: Some(shortened(&escaped(&message), MAX_MESSAGE).into_owned()),
+        reason: Some(reason(code).to_owned()),
+        details: details(refusal),
+        code: Some(code.as_u16().into()),
     };
-    (StatusCode::METHOD_NOT_ALLOWED, message, Some(details))
+    (code, status)
+}
+
+fn code(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
+        Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
+        Refusal::Impersonation | Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
+        Refusal::NoSuchPath | Refusal::NoValue(_) => StatusCode::NOT_FOUND,
+        Refusal::MethodNotAllowed | Refusal::WatchNotSupported { .. } => {
+            StatusCode::METHOD_NOT_ALLOWED
+        }
+        Refusal::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
+        Refusal::Busy | Refusal::TooMuchWork => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Refusal::ReviewFailed { .. }
+        | Refusal::Panicked
+        | Refusal::Unavailable(_)
+        | Refusal::Unlisted(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        // Go's clients sleep for a Retry-After in a worker of the autoscaler controller,
+        // which would delay autoscalers on other metrics. These have none.
+        Refusal::NotReady(_) | Refusal::Saturated | Refusal::QueriesSaturated(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Refusal::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Refusal::Rejected(code, _) => *code,
+    }
+}
+
+/// The message, worded as by Go's API servers where they have the same failure.
+fn message(refusal: &Refusal) -> String {
+    let text = match refusal {
+        Refusal::Malformed(text) | Refusal::NoValue(text) => text,
+        // The response does not reveal which credential was wrong, or why.
+        Refusal::Unauthenticated { .. } => "Unauthorized",
+        Refusal::Impersonation => {
+            "forbidden: impersonation is not supported here, ask through kube-apiserver"
+        }
+        Refusal::Forbidden { user, what, reason } => return forbidden(user, what, reason),
+        Refusal::NoSuchPath => "the server could not find the requested resource",
+        Refusal::MethodNotAllowed => {
+            "the server does not allow this method on the requested resource"
+        }
+        Refusal::WatchNotSupported { group, resource } => {
+            let kind = quote(&format!("{resource}.{group}"));
+            return format!("watch is not supported on resources of kind {kind}");
+        }
+        Refusal::NotAcceptable(offered) => {
+            return format!("only the following media types are accepted: {offered}");
+        }
+        Refusal::Busy => "too many requests at a time, please try again later",
+        Refusal::TooMuchWork => "too many concurrent requests with selectors, try again later",
+        Refusal::HeadersTooLarge => "the request has too many header lines or too long ones",
+        Refusal::ReviewFailed { .. } => {
+            "Internal error occurred: the authorization could not be checked"
+        }
+        Refusal::Panicked => "Internal error occurred: the request could not be answered",
+        Refusal::Unavailable(what) | Refusal::Unlisted(what) => {
+            return format!("Internal error occurred: {what}");
+        }
+        Refusal::NotReady(what) => return format!("no data yet: {what}"),
+        Refusal::Saturated => "too many requests wait for values from the store, try again later",
+        Refusal::TimedOut => "Timeout: request did not complete within the allotted timeout",
+        Refusal::QueriesSaturated(text) | Refusal::Rejected(_, text) => text,
+    };
+    text.to_owned()
+}
+
+/// Worded as in apiserver `pkg/endpoints/handlers/responsewriters/errors.go`.
+fn forbidden(user: &str, what: &Access, reason: &str) -> String {
+    let user = quote(user);
+    let refused = match what {
+        Access::NonResource { verb, path } => {
+            format!("forbidden: User {user} cannot {verb} path {}", quote(path))
+        }
+        Access::Resource {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..
+        } => {
+            let object = match name.as_str() {
+                "" => String::new(),
+                name => format!(" {}", quote(name)),
+            };
+            let whole = match subresource.as_str() {
+                "" => quote(resource),
+                subresource => quote(&format!("{resource}/{subresource}")),
+            };
+            let scope = match namespace.as_str() {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", quote(namespace)),
+            };
+            format!(
+                "{}.{group}{object} is forbidden: User {user} cannot {verb} resource \
+                 {whole} in API group {} {scope}",
+                bare(resource),
+                quote(group)
+            )
+        }
+    };
+    match reason {
+        "" => refused,
+        reason => format!("{refused}: {reason}"),
+    }
+}
+
+/// The details. Upstream's errors have empty ones where this server has no field to set.
+fn details(refusal: &Refusal) -> Option<StatusDetails> {
+    let mut details = StatusDetails::default();
+    match refusal {
+        Refusal::Impersonation
+        | Refusal::NoSuchPath
+        | Refusal::MethodNotAllowed
+        | Refusal::TimedOut => {}
+        Refusal::Busy | Refusal::TooMuchWork => details.retry_after_seconds = Some(1),
+        Refusal::WatchNotSupported { group, resource } => {
+            details.group = Some((*group).to_owned());
+            details.kind = Some(resource.clone());
+        }
+        Refusal::Forbidden { what, .. } => {
+            if let Access::Resource {
+                group,
+                resource,
+                name,
+                ..
+            } = &**what
+            {
+                details.name = Some(name.clone()).filter(|name| !name.is_empty());
+                details.group = Some(group.clone());
+                details.kind = Some(resource.clone());
+            }
+        }
+        _ => return None,
+    }
+    Some(details)
 }
 
 /// The reason of a code (apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`).
@@ -148,34 +227,15 @@ fn reason(code: StatusCode) -> &'static str {
     }
 }
 
-/// One line of at most [`MAX_MESSAGE`] bytes.
-fn one_line(message: &str) -> String {
-    let mut line: String = message
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if line.len() > MAX_MESSAGE {
-        let mut end = MAX_MESSAGE - '…'.len_utf8();
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        line.truncate(end);
-        line.push('…');
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn messages_are_one_line_of_bounded_length() {
-        let status = RequestFailure::Malformed(format!("a\r\nb{}", "é".repeat(600)))
-            .status()
-            .1;
-        let message = status.message.unwrap();
-        assert!(message.starts_with("a  b"));
+        let malformed = Refusal::Malformed(format!("a\r\nb{}", "é".repeat(600)));
+        let message = status(&malformed).1.message.unwrap();
+        assert!(message.starts_with(r"a\u000d\u000ab"));
         assert!(message.len() <= MAX_MESSAGE);
         assert!(message.ends_with('…'));
     }

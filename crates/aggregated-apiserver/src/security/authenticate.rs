@@ -11,13 +11,13 @@ use http::{HeaderMap, Version};
 use tokio::time::Instant;
 
 use super::Security;
-use super::denied::Denied;
 use super::front_proxy;
 use super::identity::{Identity, User, Via};
 use super::peer::{Origin, Peer};
 use super::reviewer::{Token, TokenVerdict};
 use super::reviews::NoAnswer;
 use super::trust::Trust;
+use crate::refusal::Refusal;
 
 const IMPERSONATE: &str = "impersonate-";
 
@@ -30,7 +30,7 @@ impl Security {
         version: Version,
         headers: &mut HeaderMap,
         until: Instant,
-    ) -> Result<User, Denied> {
+    ) -> Result<User, Refusal> {
         let trust = self.trust.current();
         let origin = match peer {
             Some(peer) => peer.origin(trust.as_ref(), (self.clock)()),
@@ -61,7 +61,7 @@ impl Security {
         trust: Option<&Trust>,
         headers: &HeaderMap,
         until: Instant,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Identity, Refusal> {
         let mut wrong = Vec::new();
         match by_certificate(origin, trust, headers) {
             Ok(Some(identity)) => return Ok(identity.with_authenticated_group()),
@@ -80,7 +80,7 @@ impl Security {
                 Ok(TokenVerdict::Refused(reason)) => {
                     wrong.push(format!("the token is refused: {reason}"));
                 }
-                Err(NoAnswer::Busy) => return Err(Denied::Busy),
+                Err(NoAnswer::Busy) => return Err(Refusal::Busy),
                 Err(NoAnswer::Failed(error)) => {
                     wrong.push(format!("the token could not be reviewed: {error}"));
                 }
@@ -91,7 +91,7 @@ impl Security {
             Ok(Identity::anonymous())
         } else {
             let why = wrong.join("; ");
-            Err(Denied::Unauthenticated { why })
+            Err(Refusal::Unauthenticated { why })
         }
     }
 }
@@ -129,7 +129,7 @@ fn by_certificate(
 /// client (CVE-2023-44487). On both protocols it is a client whose authentication failed or
 /// found no free review, so that each guess of a credential costs a handshake. A front
 /// proxy's connection is kept, because it carries all users.
-fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
+fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Refusal>) -> bool {
     match (origin, identified) {
         (Origin::FrontProxy { .. }, _) => false,
         (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),

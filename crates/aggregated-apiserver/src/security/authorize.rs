@@ -3,10 +3,10 @@
 use tokio::time::Instant;
 
 use super::Security;
-use super::denied::Denied;
 use super::identity::{MASTERS, User};
 use super::reviewer::{Access, AccessVerdict};
 use super::reviews::NoAnswer;
+use crate::refusal::Refusal;
 
 impl Security {
     /// Checks that kube-apiserver allows the access. The review ends at `until`.
@@ -18,20 +18,20 @@ impl Security {
         user: &User,
         what: &Access,
         until: Instant,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Refusal> {
         if user.identity.is_in(MASTERS) || self.settings.always_allowed.holds(what) {
             return Ok(());
         }
         let who = &user.identity;
         match self.reviews.access(who, what, user.via, until).await {
             Ok(AccessVerdict::Allowed) => Ok(()),
-            Ok(AccessVerdict::Refused(reason)) => Err(Denied::Forbidden {
+            Ok(AccessVerdict::Refused(reason)) => Err(Refusal::Forbidden {
                 user: user.identity.user.clone(),
                 what: Box::new(what.clone()),
                 reason,
             }),
-            Err(NoAnswer::Busy) => Err(Denied::Busy),
-            Err(NoAnswer::Failed(error)) => Err(Denied::ReviewFailed {
+            Err(NoAnswer::Busy) => Err(Refusal::Busy),
+            Err(NoAnswer::Failed(error)) => Err(Refusal::ReviewFailed {
                 why: format!("access could not be reviewed: {error}"),
             }),
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::denied::Denied;
+use crate::refusal::Refusal;
 
 /// Counts of one kind of review.
 #[derive(Debug, Default)]
@@ -35,13 +35,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The number of requests refused for a reason, which is one of [`Denied::LABELS`].
+    /// The number of requests refused for a reason, which is one of [`Refusal::LABELS`].
     pub fn refusals(&self, word: &str) -> u64 {
         self.refused.lock().get(word).copied().unwrap_or(0)
     }
 
-    pub(crate) fn refused(&self, denied: &Denied) {
-        *self.refused.lock().entry(denied.label()).or_default() += 1;
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        if let Some(label) = refusal.label() {
+            *self.refused.lock().entry(label).or_default() += 1;
+        }
     }
 }
 

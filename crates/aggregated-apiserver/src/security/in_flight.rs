@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::always_allowed::is_health;
-use super::denied::Denied;
 use super::identity::{MASTERS, User, Via};
 use super::reviewer::Access;
 use super::settings::SecuritySettings;
+use crate::refusal::Refusal;
 use limits::permits::Permits;
 
 /// Limits requests in flight. It runs after authentication, as in the reference
@@ -55,7 +55,7 @@ impl InFlight {
         user: &User,
         what: &Access,
         backend: Option<usize>,
-    ) -> Result<InFlightPermit, Denied> {
+    ) -> Result<InFlightPermit, Refusal> {
         let Some(semaphore) = self.semaphore(user, what) else {
             return Ok(InFlightPermit::default());
         };
@@ -63,11 +63,11 @@ impl InFlight {
         let held: Arc<dyn Debug + Send + Sync> = match fetched {
             Some(permits) if Arc::ptr_eq(semaphore, &self.values) => {
                 let permit = permits.try_take(&user.identity.user);
-                Arc::new(permit.ok_or(Denied::Saturated)?)
+                Arc::new(permit.ok_or(Refusal::Saturated)?)
             }
             _ => {
                 let permit = Arc::clone(semaphore).try_acquire_owned();
-                Arc::new(permit.map_err(|_| Denied::Busy)?)
+                Arc::new(permit.map_err(|_| Refusal::Busy)?)
             }
         };
         Ok(InFlightPermit { _held: Some(held) })
@@ -114,7 +114,7 @@ mod tests {
         };
         let held = ["bob", "eve"].map(|user| permit(user, Some(0)).unwrap());
         let refused = permit("ann", Some(0));
-        assert!(matches!(refused, Err(Denied::Saturated)));
+        assert!(matches!(refused, Err(Refusal::Saturated)));
         permit("bob", Some(1)).unwrap();
         permit("bob", None).unwrap();
         drop(held);

@@ -10,7 +10,6 @@ pub(crate) mod authenticate;
 mod authorize;
 mod bundle;
 pub mod counters;
-pub mod denied;
 mod front_proxy;
 pub mod identity;
 mod in_flight;

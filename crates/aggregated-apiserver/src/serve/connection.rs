@@ -26,8 +26,8 @@ use super::activity::{End, InProgress};
 use super::body::{self, Unwritten};
 use super::limits::Limits;
 use super::slots::Slot;
-use crate::api::response::refusal;
-use crate::api::status::RequestFailure;
+use crate::api::response::refused_early;
+use crate::refusal::Refusal;
 use crate::security::peer::Peer;
 use limits::line_limit::{LineLimit, SECOND};
 
@@ -194,7 +194,7 @@ async fn respond(
         }
         Err((code, why)) => {
             shared.log_refusal(why, peer.address);
-            let mut response = refusal(RequestFailure::Rejected(code, why));
+            let mut response = refused_early(&Refusal::Rejected(code, why));
             // The server cannot find the next request on this connection.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");

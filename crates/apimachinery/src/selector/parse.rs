@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use super::{Operator, Requirement};
+use crate::letters::shortened;
 
 /// The longest text.
 const MAX_BYTES: usize = 8 * 1024;
@@ -17,12 +18,8 @@ pub(super) const MAX_NAME: usize = 63;
 const MAX_PREFIX: usize = 253;
 
 /// Quotes a client's text, cut to a length that still identifies it.
-fn shorten(text: &str) -> String {
-    let mut cut: String = text.chars().take(64).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    format!("{cut:?}")
+fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text, 64))
 }
 
 fn invalid(reason: impl Display) -> String {
@@ -30,7 +27,7 @@ fn invalid(reason: impl Display) -> String {
 }
 
 fn expected(found: &str, wanted: &str) -> String {
-    invalid(format_args!("found {}, expected: {wanted}", shorten(found)))
+    invalid(format_args!("found {}, expected: {wanted}", quoted(found)))
 }
 
 /// The text that is not parsed yet. A token is a part of it: a symbol, a word, or at the
@@ -137,7 +134,7 @@ impl<'t> Parser<'t> {
     fn bound(&mut self) -> Result<i64, String> {
         let text = self.value()?;
         text.parse()
-            .map_err(|_| invalid(format!("{} is not an integer", shorten(text))))
+            .map_err(|_| invalid(format!("{} is not an integer", quoted(text))))
     }
 
     /// `(a,b)`; as upstream, an empty position is the empty value, even as the only one:
@@ -179,7 +176,7 @@ impl<'t> Parser<'t> {
             Err(invalid(format!(
                 "{} is not a label value: at most {MAX_NAME} of A-Z a-z 0-9 - _ ., \
                  beginning and ending with a letter or digit",
-                shorten(value)
+                quoted(value)
             )))
         }
     }
@@ -197,7 +194,7 @@ fn check_key(key: &str) -> Result<(), String> {
     Err(invalid(format!(
         "{} is not a label name: an optional DNS prefix and '/', then at most {MAX_NAME} \
          of A-Z a-z 0-9 - _ ., beginning and ending with a letter or digit",
-        shorten(key)
+        quoted(key)
     )))
 }
 

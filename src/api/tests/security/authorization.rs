@@ -85,7 +85,8 @@ async fn s081_a_refusal_has_the_message_of_the_reference() {
     assert_eq!(details, serde_json::json!({}));
     deny(&scene, "RBAC: no\r\nrole");
     let message = refused(&scene.by_user("<b>\"", "/x&").await, 403);
-    let wanted = r#"forbidden: User "&lt;b&gt;\"" cannot get path "/x&amp;": RBAC: no  role"#;
+    let wanted =
+        r#"forbidden: User "&lt;b&gt;\"" cannot get path "/x&amp;": RBAC: no\u000d\u000arole"#;
     assert_eq!(message, wanted);
     let headers = [("X-Remote-User", "eve"), ("Accept", super::super::PROTOBUF)];
     let answer = scene.proxied(VALUES, &headers).await;
