@@ -8,16 +8,20 @@ RUN mkdir -p e2e/bench && echo 'fn main() {}' | tee e2e/main.rs e2e/bench/main.r
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY src src
-# Part of the program: check --explain prints them.
+# Part of the plugin: check --explain prints them.
 COPY docs/checks docs/checks
 # docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
 ARG GIT_COMMIT=unknown
 # The caches keep dependencies that were built before.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --profile dist --locked \
- && cp target/dist/gpu-metrics-apiserver /usr/local/bin/ \
+    cargo build --profile dist --locked -p gpu-metrics-apiserver -p kubectl-gpu-metrics \
+ && cp target/dist/gpu-metrics-apiserver target/dist/kubectl-gpu_metrics /usr/local/bin/ \
  && gpu-metrics-apiserver --version
+
+# The plugin of kubectl, for a release: docker build --target plugin --output dist .
+FROM scratch AS plugin
+COPY --from=build /usr/local/bin/kubectl-gpu_metrics /
 
 # The binary needs libc, libm and libgcc_s: no more than this image has. No
 # shell, no package manager, user 65532.
@@ -26,4 +30,3 @@ COPY --from=build /usr/local/bin/gpu-metrics-apiserver /usr/local/bin/gpu-metric
 USER 65532:65532
 EXPOSE 6443
 ENTRYPOINT ["/usr/local/bin/gpu-metrics-apiserver"]
-CMD ["serve"]

@@ -86,9 +86,9 @@ bench-peer: prerequisites controlplane peer
 soak: prerequisites controlplane
 	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed::soak -- --ignored --nocapture
 
-# The binary as the image has it; some minutes on two cores.
+# The server as the image has it, and the plugin; some minutes on two cores.
 dist:
-	$(CARGO) build --locked --profile dist
+	$(CARGO) build --locked --profile dist -p gpu-metrics-apiserver -p kubectl-gpu-metrics
 	@mib=$$(($$(stat -c %s target/dist/gpu-metrics-apiserver) / 1048576)); \
 	echo "make dist: $$mib MiB"; \
 	[ $$mib -lt $(MOST_MIB) ] || { echo "make dist: the binary may have less than $(MOST_MIB) MiB"; exit 1; }
@@ -99,9 +99,11 @@ dist:
 # makes the manifest of all of them.
 plugin: dist
 	@arch=$$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/'); \
-	tar -czf "target/gpu-metrics-apiserver_linux_$$arch.tar.gz" LICENSE -C target/dist gpu-metrics-apiserver
+	tar -czf "target/kubectl-gpu_metrics_linux_$$arch.tar.gz" LICENSE -C target/dist kubectl-gpu_metrics
 
+# The server, the plugin of kubectl and the demonstration, which end-to-end tests run.
 programs:
+	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace --all-targets --no-run
 
 # The real parts of the tests.
@@ -146,7 +148,7 @@ manifests: helm
 
 # The page with what --help says.
 command-line:
-	$(CARGO) build --locked
+	$(CARGO) build --locked -p gpu-metrics-apiserver -p kubectl-gpu-metrics
 	@docs/command-line.sh target/debug/gpu-metrics-apiserver > target/command-line.md
 	@mv target/command-line.md docs/command-line.md
 

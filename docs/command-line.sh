@@ -1,16 +1,24 @@
 #!/bin/sh
-# Prints docs/command-line.md: what the program says of its commands.
+# Prints docs/command-line.md: what the server says of its flags, and the plugin of
+# kubectl beside it of its commands.
 #
-#   docs/command-line.sh PROGRAM > docs/command-line.md
+#   docs/command-line.sh target/debug/gpu-metrics-apiserver > docs/command-line.md
 set -eu
+plugin=$(dirname "$1")/kubectl-gpu_metrics
+page() {
+	printf '\n## %s\n\n```text\n' "$1"
+	shift
+	"$@" --help | sed 's/ *$//'
+	printf '```\n'
+}
 cat <<END
 # Command line
 
-Written from the program's own \`--help\` by \`make command-line\`. Without a command it is \`serve\`; exit codes stand with
-the commands that have any but 0 and 1. \`gpu-metrics-apiserver man DIR\` writes the same as man pages.
+Written from the programs' own \`--help\` by \`make command-line\`. The server has flags only. The commands are those of
+\`kubectl gpu-metrics\`, which is the program \`kubectl-gpu_metrics\`. Exit codes stand with the commands that have any
+but 0 and 1. \`kubectl gpu-metrics man DIR\` writes the commands as man pages.
 END
-for command in $("$1" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
-	printf '\n## %s\n\n```text\n' "$command"
-	"$1" "$command" --help | sed 's/ *$//'
-	printf '```\n'
+page "The server" "$1"
+for command in $("$plugin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
+	page "$command" "$plugin" "$command"
 done

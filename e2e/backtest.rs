@@ -86,7 +86,7 @@ fn hpa(dir: &TempDir) -> PathBuf {
 }
 
 fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
-    let mut command = Program::command(["backtest", "--prometheus-url", url]);
+    let mut command = Program::plugin(["backtest", "--prometheus-url", url]);
     command.arg(file).args(flags);
     let end = Program::run(command);
     end.assert_orderly();

@@ -22,41 +22,62 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
     let config = file("wrong.yaml", "gpu:\n  windw: 1m\n");
     let missing = dir.path().join("missing.yaml").display().to_string();
     let below = format!("{config}/below");
-    let (range, port) = ("write a whole number", "from 0 to 65535");
-    for (arguments, code, words) in [
-        (&[][..], USAGE, &["no address", "--prometheus-url"][..]),
-        (&["--bogus"], USAGE, &["'--bogus'", "--help"]),
-        (&["demonstrate"], USAGE, &["'demonstrate'", "--help"]),
+    for (command, code, words) in [
         (
-            &["demo", "--prometheus-url", "localhost:9090"],
+            Program::command(["serve"]),
+            USAGE,
+            &["no address", "--prometheus-url"][..],
+        ),
+        (
+            Program::command(["--bogus"]),
+            USAGE,
+            &["'--bogus'", "--help"],
+        ),
+        (
+            Program::command(["--secure-port=65536"]),
+            USAGE,
+            &["65536", "0..=65535"],
+        ),
+        (
+            Program::plugin(["chekc"]),
+            USAGE,
+            &["'chekc'", "'check'", "--help"],
+        ),
+        (
+            Program::demo(["--prometheus-url", "localhost:9090"]),
             USAGE,
             &["--prometheus-url", "write http://host:port"],
         ),
-        (&["demo", "--port=65536"], USAGE, &["65536", range, port]),
         (
-            &["demo", "--gpus=8", "--prometheus-url=http://localhost:9"],
+            Program::demo(["--port=65536"]),
+            USAGE,
+            &["65536", "write a whole number", "from 0 to 65535"],
+        ),
+        (
+            Program::demo(["--gpus=8", "--prometheus-url=http://localhost:9"]),
             USAGE,
             &["--gpus", "--prometheus-url", "cannot be used"],
         ),
         (
-            &["demo", "--port=0", "--config", &config],
+            Program::demo(["--config", &config]),
             USAGE,
             &[&config, ":2:", "`windw`", "window, maxWindow"],
         ),
         (
-            &["demo", "--config", &missing],
+            Program::demo(["--config", &missing]),
             USAGE,
             &[&missing, "cannot be read", "check the path"],
         ),
         (
-            &["demo", "--port=0", "--dir", &below],
+            Program::demo(["--dir", &below]),
             FAILURE,
             &["cannot write", &below, "--dir"],
         ),
     ] {
-        let end = Program::run(Program::command(arguments));
+        let told = format!("{command:?}");
+        let end = Program::run(command);
         end.assert_orderly();
-        assert_eq!(end.code, Some(code), "{arguments:?}: {end:?}");
+        assert_eq!(end.code, Some(code), "{told}: {end:?}");
         for word in words {
             assert!(end.stderr.contains(word), "no {word:?} in {}", end.stderr);
         }

@@ -6,7 +6,7 @@ use crate::program::{End, Program};
 const HPA: &str = kubectl_gpu_metrics::check::SAMPLE_HPA;
 
 fn run(words: &[&str]) -> End {
-    let end = Program::run(Program::command([&["check"], words].concat()));
+    let end = Program::run(Program::plugin([&["check"], words].concat()));
     end.assert_orderly();
     end
 }

@@ -23,7 +23,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// A demonstration on a free port.
 fn demo() -> Command {
-    Program::command(["demo", "--port", "0"])
+    Program::demo::<&str>([])
 }
 
 /// Waits for the printed address. Returns its port.
@@ -193,7 +193,7 @@ fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
     let first = Program::start(first);
     let port = port(&first).to_string();
     let parent = TempDir::new().unwrap();
-    let mut second = Program::command(["demo", "--port", &port]);
+    let mut second = Program::demo([format!("--port={port}")]);
     second.env("TMPDIR", parent.path());
     let End { code, stderr, .. } = Program::run(second);
     assert_eq!(code, Some(1), "{stderr}");

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::chart::{helm, root};
 use crate::controlplane::{ControlPlane, Extent, parts};
-use crate::program::{Program, output};
+use crate::program::{PLUGIN, Program, SERVER, beside_server, output};
 
 /// Pages and sections whose commands other tests run in separate clusters.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -144,9 +144,9 @@ fn tried(language: &str) -> Vec<Block> {
 /// too if it failed.
 pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> Result<String, String> {
     let kubectl = parts::find("kubectl").unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
+    let program = beside_server(PLUGIN);
     let helm = helm();
-    let folders = [program, &kubectl, &helm];
+    let folders = [program, kubectl, helm];
     let folders = folders.map(|it| it.parent().unwrap().display().to_string());
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
@@ -168,7 +168,7 @@ pub(crate) fn run(kubeconfig: &Path, line: &str) -> String {
 #[test]
 fn the_commands_of_the_manual_work_in_the_demonstration() {
     let dir = TempDir::new().unwrap();
-    let mut command = Program::command(["demo", "--port", "0", "--dir", "demo"]);
+    let mut command = Program::demo(["--dir", "demo"]);
     command.current_dir(dir.path());
     let demo = Program::start(command);
     let patience = std::time::Duration::from_secs(60);
@@ -243,7 +243,7 @@ fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
         let line = if items.is_empty() {
             fs::write(&file, &block.text).unwrap();
             read += 1;
-            "gpu-metrics-apiserver check --offline --fail-on warning block.yaml"
+            "kubectl gpu-metrics check --offline --fail-on warning block.yaml"
         } else {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
             fs::write(&file, list.to_string()).unwrap();
@@ -269,11 +269,7 @@ fn generated_pages_equal_what_generates_them() {
             "charts/gpu-metrics-apiserver/values.yaml",
             "make manifests",
         ),
-        (
-            "docs/command-line",
-            env!("CARGO_BIN_EXE_gpu-metrics-apiserver"),
-            "make command-line",
-        ),
+        ("docs/command-line", SERVER, "make command-line"),
     ] {
         let text = fs::read_to_string(root().join(format!("{page}.md"))).unwrap();
         let mut script = Command::new(root().join(format!("{page}.sh")));

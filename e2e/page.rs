@@ -38,8 +38,7 @@ pub(crate) fn printed(program: &Program) -> String {
 
 /// A demonstration, and the address of its page.
 fn start(arguments: &[&str]) -> (Program, String) {
-    let mut command = Program::command(["demo", "--port", "0"]);
-    command.args(arguments);
+    let command = Program::demo(arguments);
     let demo = Program::start(command);
     let url = printed(&demo);
     (demo, url)

@@ -1,4 +1,4 @@
-//! `kubectl gpu-metrics`: the same program as a plugin.
+//! `kubectl gpu-metrics`: the plugin of kubectl.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{Program, output};
+use crate::program::{PLUGIN, Program, beside_server, output};
 
 /// The output of a program with this folder first on the PATH; `Err` if it failed.
 fn says(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
@@ -18,8 +18,8 @@ fn says(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, Stri
 
 fn installed() -> TempDir {
     let folder = TempDir::new().unwrap();
-    let plugin = folder.path().join("kubectl-gpu_metrics");
-    symlink(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"), &plugin).unwrap();
+    let plugin = folder.path().join(PLUGIN);
+    symlink(beside_server(PLUGIN), &plugin).unwrap();
     folder
 }
 
@@ -29,19 +29,18 @@ fn kubectl_finds_the_plugin_and_says_its_name() {
     let kubectl = |arguments: &[&str]| says(folder.path(), "kubectl", arguments);
     let said = kubectl(&["gpu-metrics", "explain", "metric", "dcgm_gpu_utilization"]).unwrap();
     assert!(said.contains("two minutes"), "{said}");
-    // Without a command the plugin does not start the server.
     for words in [&["gpu-metrics"][..], &["gpu-metrics", "explain", "pods"]] {
         let said = kubectl(words).unwrap_err();
         assert!(said.contains("Usage: kubectl gpu-metrics"), "{said}");
     }
-    let said = kubectl(&["gpu-metrics", "tpo"]).unwrap_err();
-    assert!(said.contains("'top'"), "{said}");
+    let said = kubectl(&["gpu-metrics", "explian"]).unwrap_err();
+    assert!(said.contains("'explain'"), "{said}");
 }
 
 #[test]
 fn kubectl_completes_the_commands_of_the_plugin() {
     let folder = installed();
-    let script = Program::run(Program::command(["completions", "kubectl"])).stdout;
+    let script = Program::run(Program::plugin(["completions", "kubectl"])).stdout;
     let path = folder.path().join("kubectl_complete-gpu_metrics");
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -60,7 +59,7 @@ fn kubectl_completes_the_commands_of_the_plugin() {
 fn the_manifest_names_each_archive_with_its_sum() {
     let folder = TempDir::new().unwrap();
     for platform in ["linux_amd64", "linux_arm64"] {
-        let name = format!("gpu-metrics-apiserver_{platform}.tar.gz");
+        let name = format!("kubectl-gpu_metrics_{platform}.tar.gz");
         std::fs::write(folder.path().join(name), platform).unwrap();
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/plugin/manifest.sh");

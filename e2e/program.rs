@@ -12,6 +12,23 @@ use std::time::{Duration, Instant};
 /// The polling interval of waits.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// The server.
+pub(crate) const SERVER: &str = env!("CARGO_BIN_EXE_gpu-metrics-apiserver");
+
+/// The file name by which kubectl finds its plugin.
+pub(crate) const PLUGIN: &str = "kubectl-gpu_metrics";
+
+/// A program of another package of the workspace.
+pub(crate) fn beside_server(name: &str) -> PathBuf {
+    let program = Path::new(SERVER).with_file_name(name);
+    assert!(
+        program.is_file(),
+        "{} is missing: make programs builds it",
+        program.display()
+    );
+    program
+}
+
 /// A running program, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -39,9 +56,25 @@ impl End {
 }
 
 impl Program {
-    /// The command that runs the program under test, without any settings.
+    /// The command that runs the server, without any settings.
     pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
+        Self::binary(Path::new(SERVER), arguments)
+    }
+
+    /// The command that runs the plugin of kubectl, without any settings.
+    pub(crate) fn plugin<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+        Self::binary(&beside_server(PLUGIN), arguments)
+    }
+
+    /// The command that runs a demonstration on a free port.
+    pub(crate) fn demo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Self::binary(&beside_server("demo"), ["--port=0"]);
+        command.args(arguments);
+        command
+    }
+
+    fn binary<S: AsRef<OsStr>>(program: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments);
         for name in ["RUST_LOG", "RUST_BACKTRACE", "NO_COLOR"] {
             command.env_remove(name);

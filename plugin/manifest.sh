@@ -3,7 +3,7 @@
 #
 #   plugin/manifest.sh v0.1.0 https://HOST/PATH/v0.1.0 FOLDER > gpu-metrics.yaml
 #
-# FOLDER has the archives of the release, gpu-metrics-apiserver_OS_ARCH.tar.gz
+# FOLDER has the archives of the release, kubectl-gpu_metrics_OS_ARCH.tar.gz
 # (`make plugin` makes that of this machine), and the address is where they will
 # be downloaded from. Run it once all of them are there: it writes their sums.
 set -eu
@@ -24,9 +24,9 @@ spec:
     It asks gpu-metrics-apiserver, which must run in the cluster.
   platforms:
 END
-for archive in "$folder"/gpu-metrics-apiserver_*_*.tar.gz; do
+for archive in "$folder"/kubectl-gpu_metrics_*_*.tar.gz; do
   name=${archive##*/}
-  platform=${name#gpu-metrics-apiserver_}
+  platform=${name#kubectl-gpu_metrics_}
   platform=${platform%.tar.gz}
   sum=$(sha256sum "$archive")
   cat <<END
@@ -37,8 +37,8 @@ for archive in "$folder"/gpu-metrics-apiserver_*_*.tar.gz; do
     uri: $address/$name
     sha256: ${sum%% *}
     files:
-    - from: gpu-metrics-apiserver
-      to: kubectl-gpu_metrics
+    - from: kubectl-gpu_metrics
+      to: .
     - from: LICENSE
       to: .
     bin: kubectl-gpu_metrics

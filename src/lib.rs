@@ -23,11 +23,12 @@
 //! metric never causes a query to Prometheus; a request for the metric of a rule takes one of
 //! a number of permits ([`limits::permits`]). [`aggregated_apiserver`] accepts connections,
 //! and authenticates and authorizes each request before a handler of [`api`] receives it.
-//! `app` connects the parts, [`cli`] has the command line, [`configuration`] parses the file,
+//! `app` connects the parts, [`standalone`] those for a demonstration, [`cli`] has the command line, [`configuration`] parses the file,
 //! and [`telemetry`] has the log, the health and the metrics of the server itself.
 
 pub mod api;
 mod app;
 pub mod cli;
 pub mod provider;
+pub mod standalone;
 pub mod telemetry;

@@ -70,7 +70,7 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
     let object = ["get", "hpa", APP, "-n", TEAM, "-o", "json"];
     std::fs::write(&hpa, lab.plane.kubectl(&object)).unwrap();
     std::fs::write(&config, super::lab::CONFIG).unwrap();
-    let mut command = Program::command(["backtest", "-o", "json", "--allow-short"]);
+    let mut command = Program::plugin(["backtest", "-o", "json", "--allow-short"]);
     command.arg(hpa).arg("--config").arg(config);
     command.args([
         "--prometheus-url",

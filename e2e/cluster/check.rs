@@ -15,7 +15,7 @@ const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
 /// The output of `check -A`, and its exit code.
 pub(super) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
-    let mut command = Program::command(["check", "-A", "-o", "json", "--kubeconfig"]);
+    let mut command = Program::plugin(["check", "-A", "-o", "json", "--kubeconfig"]);
     command.arg(kubeconfig);
     let end = Program::run(command);
     end.assert_orderly();

@@ -26,7 +26,7 @@ const LOADS: [u32; 3] = [190, 270, 40];
 
 /// The output of a command, with an administrator's rights.
 fn says(lab: &Lab, arguments: &[&str]) -> String {
-    let mut command = Program::command(arguments);
+    let mut command = Program::plugin(arguments);
     command.arg("--kubeconfig").arg(lab.plane.kubeconfig());
     output(&mut command).unwrap_or_else(|said| panic!("{arguments:?}: {said}"))
 }
@@ -98,7 +98,7 @@ fn written(lab: &Lab, name: &str) -> Option<Decision> {
 
 /// The output of `explain hpa`.
 pub(super) fn explained(lab: &Lab, name: &str) -> Option<Value> {
-    let mut command = Program::command(["explain", "hpa", "-o", "json", "--kubeconfig"]);
+    let mut command = Program::plugin(["explain", "hpa", "-o", "json", "--kubeconfig"]);
     command
         .arg(lab.plane.kubeconfig())
         .arg(format!("{TEAM}/{name}"));

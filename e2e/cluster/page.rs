@@ -12,14 +12,13 @@ use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
 use crate::program::{Program, eventually, ok_if};
-use crate::prometheus::free_port;
 
 /// The cluster's name in the tests' kubeconfigs.
 const CLUSTER: &str = "test";
 
 /// Opens a user's page in a browser. Returns its address without the token.
 fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
-    let mut command = Program::command(["ui"]);
+    let mut command = Program::plugin(["ui"]);
     command.args(flags).arg("--kubeconfig").arg(kubeconfig);
     let program = Program::start(command);
     let url = printed(&program);
@@ -44,7 +43,6 @@ async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
     let browser = Browser::start();
     everything(&lab, &browser);
     a_namespace(&lab, &browser);
-    in_the_clear(&lab, &browser);
 }
 
 fn everything(lab: &Lab, browser: &Browser) {
@@ -112,35 +110,6 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
         browser.open(&format!("{origin}{page}?namespace={TEAM}"));
         has(browser, "tbody", APP);
     }
-}
-
-fn in_the_clear(lab: &Lab, browser: &Browser) {
-    let port = free_port();
-    let address = format!("--metrics-bind-address=127.0.0.1:{port}");
-    let without = lab.replica(0, &[&address]);
-    let origin = format!("http://127.0.0.1:{port}/ui/");
-    browser.open(&origin);
-    assert_eq!(
-        browser.text("body").trim(),
-        "not found: use /metrics, /livez, /readyz and /healthz"
-    );
-    drop(without);
-    let port = free_port();
-    let address = format!("--metrics-bind-address=127.0.0.1:{port}");
-    let _server = lab.replica(0, &[&address, "--ui"]);
-    let origin = format!("http://127.0.0.1:{port}/ui/");
-    eventually("pods on the operators' page", PATIENCE, || {
-        browser.open(&format!("{origin}pods?namespace={TEAM}"));
-        let said = browser.text("main");
-        ok_if(said.contains(APP), &said)
-    });
-    browser.open(origin.trim_end_matches('/'));
-    assert_eq!(browser.run("return location.href"), origin.as_str());
-    // Drops complaints and requests of earlier pages.
-    drop((browser.complaints(), browser.requested()));
-    inspect(browser, &origin, &PAGES);
-    browser.open(&format!("{origin}hpas"));
-    has(browser, "main", "cannot list");
 }
 
 /// Asserts that an element has these words.

@@ -54,7 +54,7 @@ impl Reader {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("own.yaml");
         std::fs::write(&config, format!("gpu: {gpu}\n")).unwrap();
-        let mut command = Program::command(["demo", "--port", "0", "--prometheus-url", url]);
+        let mut command = Program::demo(["--prometheus-url", url]);
         command.arg("--dir").arg(dir.path());
         command.arg("--config").arg(&config);
         command.envs(variables.iter().copied());

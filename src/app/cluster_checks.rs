@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::finding_reports::count;
 use crate::telemetry::metrics::Metrics;
+use cluster_checks::inspect;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use findings::codes::{Code, GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
-use kubectl_gpu_metrics::inspect::inspect;
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);

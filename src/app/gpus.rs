@@ -43,6 +43,7 @@ pub(super) fn watching(config: &Config) -> WatchSettings {
 }
 
 /// GPU metrics with one version of the settings.
+#[derive(Debug)]
 pub(crate) struct Running {
     /// Serves the values after [`Running::serve`].
     pub(crate) provider: Arc<GpuProvider>,

@@ -12,10 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use axum::Router;
-use axum::routing::get;
-use http::StatusCode;
-use http::header::LOCATION;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -56,12 +52,6 @@ use prometheus_source::answers::AnswerCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: u32 = 64;
-
-/// The path prefixes that the server's own pages may request.
-const OWN: [&str; 2] = [
-    "/apis/custom.metrics.k8s.io/",
-    "/apis/external.metrics.k8s.io/",
-];
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 3] = ["pods", "namespaces", "nodes"];
@@ -112,8 +102,6 @@ pub(crate) struct ServerSettings {
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
-    /// Builds the operators' pages, which show responses to this client.
-    pub pages: Option<fn(Client) -> Router>,
     pub offer: TlsOptions,
     pub certificate: CertificateSource,
     /// Certificates for specific host names.
@@ -192,17 +180,7 @@ pub(crate) async fn run(
             ..Limits::default()
         };
         let listener = Listener::without_tls(tcp, limits);
-        let mut routes = router::operators(&api);
-        if let Some(pages) = settings.pages {
-            let own = Client::of_service(router::open(&api));
-            let pages = pages(lister.clone().asking_first(&OWN, own));
-            let to_pages = || async { (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "./ui/")]) };
-            let shown = Router::new()
-                .route("/ui", get(to_pages))
-                .nest("/ui/", pages);
-            routes = shown.fallback_service(routes);
-        }
-        let service = into_service(routes);
+        let service = into_service(router::operators(&api));
         background
             .tasks
             .spawn(listener.run(service, shutdown.draining()));

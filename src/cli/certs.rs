@@ -1,51 +1,37 @@
-//! `certs`: a development certificate, its key, and the authority that signed it.
+//! A development certificate, its key, and the authority that signed it.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
-
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::x509::{self, Certificate};
-use kubectl_gpu_metrics::Failure;
+
+use super::Failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Flags of `certs`.
-#[derive(Debug, Args)]
-pub struct CertsArgs {
-    /// Directory for ca.crt, tls.crt and tls.key; created if it does not exist
-    #[arg(long)]
+/// The names and the validity of a pair, and where it is written.
+#[derive(Debug)]
+struct CertsArgs {
     dir: PathBuf,
-    /// DNS name or IP address of the server [default: localhost, 127.0.0.1 and ::1
-    /// without --service]
-    #[arg(long = "host")]
+    /// DNS names or IP addresses of the server.
     hosts: Vec<String>,
-    /// Service through which kube-apiserver reaches the server
-    #[arg(long, requires = "namespace")]
     service: Option<String>,
-    /// Namespace of the Service
-    #[arg(long, requires = "service")]
     namespace: Option<String>,
-    /// Number of days that the certificates are valid
-    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
-    /// Overwrite existing files
-    #[arg(long)]
-    force: bool,
 }
 
 /// Makes a self-signed pair in a directory that has none: for the Service if there is one,
 /// and for this machine. A `ca.crt` of this program is replaced, any other is kept.
 ///
 /// # Errors
-/// As [`run`].
+/// When the directory cannot be written.
 pub(super) fn make_for(
     dir: &Path,
     service: Option<ServiceName>,
@@ -60,7 +46,6 @@ pub(super) fn make_for(
         service,
         namespace,
         days: 365,
-        force: false,
     };
     let is_foreign = fs::read(dir.join(AUTHORITY)).is_ok_and(|text| !is_development(&text));
     if is_foreign {
@@ -74,42 +59,13 @@ const AUTHORITY: &str = "ca.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
-/// The common name of the authorities that this command makes.
+/// The common name of the authorities that are made here.
 const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
 
 fn is_development(pem: &[u8]) -> bool {
     let certificates = x509::from_pem(pem).unwrap_or_default();
     let read = certificates.first().map(Certificate::read);
     read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
-}
-
-/// Makes an authority, a serving certificate and its key. The authority's key is not
-/// stored: it signs only this certificate.
-///
-/// # Errors
-/// When a name is no DNS name, a file already exists, or the directory cannot be written.
-pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
-    let files = [AUTHORITY, KEY, CERTIFICATE].map(|name| args.dir.join(name));
-    if let Some(path) = files.iter().find(|path| path.exists() && !args.force) {
-        return Err(Failure::Usage(format!(
-            "{} exists already: set another directory, or overwrite it with --force",
-            path.display()
-        )));
-    }
-    let subjects = make(args, false, now)?.join(", ");
-    let dir = args.dir.display();
-    // A closed output is no error, because the files are written.
-    let told = writeln!(
-        io::stdout(),
-        "{dir}/tls.crt and tls.key: for {subjects}, {} days\n{dir}/ca.crt: for clients to trust",
-        args.days
-    );
-    match told {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(error.to_string()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Writes the files. Returns the names and addresses of the certificate.
@@ -169,7 +125,7 @@ fn subjects(args: &CertsArgs) -> (Vec<String>, Vec<IpAddr>) {
 
 /// Writes a file beside the target and renames it. A reader of the target thus finds the
 /// old or the new text as a whole, and no other process has opened the new file.
-pub(super) fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
+fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let beside = dir.join(format!(".{name}.new"));
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -194,24 +150,8 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use clap::Parser;
-
     use super::*;
     use aggregated_apiserver::certificates::pair::Pair;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: CertsArgs,
-    }
-
-    fn certs(dir: &Path, more: &[&str]) -> Result<(), Failure> {
-        let line = ["certs", "--dir", dir.to_str().unwrap()];
-        let line = Line::try_parse_from(line.iter().chain(more)).unwrap();
-        run(&line.args, SystemTime::now())
-    }
 
     fn pair(dir: &Path) -> Pair {
         let read = |name: &str| fs::read(dir.join(name)).unwrap();
@@ -219,43 +159,6 @@ mod tests {
         let pair = Pair::read((&chain, "tls.crt"), (&key, "tls.key")).unwrap();
         pair.check(SystemTime::now()).unwrap();
         pair
-    }
-
-    #[test]
-    fn the_key_of_a_pair_is_readable_by_its_owner_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("new");
-        // Files of an interrupted attempt are overwritten.
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join(".tls.key.new"), "half a k").unwrap();
-        certs(&dir, &[]).unwrap();
-        assert_eq!(pair(&dir).names(), ["localhost"]);
-        let mode = |name: &str| fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode("tls.key"), 0o600);
-        let files = fs::read_dir(&dir).unwrap().count();
-        assert_eq!(files, 3, "no key of the authority");
-    }
-
-    #[test]
-    fn a_pair_for_a_service_has_the_name_that_kube_apiserver_verifies() {
-        let dir = tempfile::tempdir().unwrap();
-        let flags = ["--service=s", "--namespace=n", "--host=extra.example"];
-        certs(dir.path(), &flags).unwrap();
-        let names = ["s.n.svc", "s.n.svc.cluster.local", "s.n", "extra.example"];
-        assert_eq!(pair(dir.path()).names(), names);
-    }
-
-    #[test]
-    fn existing_files_are_overwritten_only_with_force() {
-        let dir = tempfile::tempdir().unwrap();
-        certs(dir.path(), &[]).unwrap();
-        let before = fs::read(dir.path().join("tls.key")).unwrap();
-        let error = certs(dir.path(), &[]).unwrap_err();
-        assert!(error.to_string().contains("--force"), "{error}");
-        assert_eq!(fs::read(dir.path().join("tls.key")).unwrap(), before);
-        certs(dir.path(), &["--force"]).unwrap();
-        assert_ne!(fs::read(dir.path().join("tls.key")).unwrap(), before);
-        pair(dir.path());
     }
 
     #[test]
@@ -269,13 +172,5 @@ mod tests {
         make_for(dir.path(), None, SystemTime::now()).unwrap();
         assert_ne!(fs::read(dir.path().join(AUTHORITY)).unwrap(), left);
         pair(dir.path());
-    }
-
-    #[test]
-    fn an_invalid_name_is_rejected_before_anything_is_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = certs(dir.path(), &["--host", "né"]).unwrap_err();
-        assert!(error.to_string().contains("né"), "{error}");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -1,13 +1,12 @@
-//! The commands of a cluster's users: `check`, `explain`, `top`, `ui` and `backtest`, also
-//! as a plugin of kubectl.
+//! The commands of a cluster's users: `check`, `explain`, `top`, `ui` and `backtest`, as a
+//! plugin of kubectl.
 //!
 //! Each command has arguments for clap and a function that runs it with the user's own
 //! credentials. It reads what the server and kube-apiserver answer and changes nothing.
-//! The server's binary contains the commands; `demo` and `serve --ui` serve the pages of
-//! [`ui`].
+//! The demonstration contains the commands too, and serves the pages of [`ui`].
 //!
 //! ```text
-//!  check ── inspect ──┐
+//!  check ─────────────┐
 //!  explain ───────────┤
 //!  top ── ui ─────────┼─► cluster ─► kube-apiserver ─► the server
 //!  backtest ─ replay ─┴─► Prometheus
@@ -30,11 +29,13 @@ pub mod backtest;
 mod chart;
 pub mod check;
 pub mod cluster;
+pub mod commands;
 pub mod explain;
-pub mod inspect;
 pub mod interrupts;
 mod kinds;
+pub mod process;
 pub mod replay;
+pub mod shell;
 mod table;
 pub mod terminal;
 pub mod top;

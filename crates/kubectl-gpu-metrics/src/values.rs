@@ -11,7 +11,8 @@ use findings::{Severity, Skipped};
 use gpu_metrics::resources::GpuResources;
 use hpa::ratio::Milli;
 
-use super::cluster::{Cluster, encode};
+use super::cluster::Cluster;
+use cluster_checks::paths::encode;
 
 pub(super) const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 

@@ -8,12 +8,11 @@ use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::serve::tls_options::{ONLY_TLS13, TlsOptions};
 use configuration::flags::SERVICE_ACCOUNT;
-use kubectl_gpu_metrics::Failure;
 
 use crate::app::server::CertificateSource;
 
-use super::certs;
 use super::flags::{Listening, MinVersion};
+use super::{Failure, certs};
 
 /// The offered TLS settings. Versions before 1.2 are not implemented.
 pub(super) fn offer(args: &Listening) -> Result<TlsOptions, Failure> {

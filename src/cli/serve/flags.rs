@@ -9,14 +9,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::named::NamedFiles;
 use apimachinery::duration::parse_duration;
 use configuration::CERTIFICATE_SECRET;
 use configuration::flags::PrometheusFlags;
-use kubectl_gpu_metrics::number;
 
 use crate::telemetry::LineFormat;
 
@@ -65,7 +64,7 @@ pub(super) struct Listening {
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub(super) bind_address: IpAddr,
     /// Port of the API; 0 selects a free port
-    #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
+    #[arg(long, default_value_t = 6443)]
     pub(super) secure_port: u16,
     /// Serving certificate with its chain; reloaded when the file changes
     #[arg(long, requires = "tls_private_key_file")]
@@ -107,8 +106,8 @@ pub(super) struct Listening {
     /// Direct clients get a quarter of it. Further requests are answered with 429.
     /// Metrics of rules and resource metrics each have the same number in addition;
     /// further requests for these are answered with 503
-    #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
-    pub(super) max_requests_inflight: usize,
+    #[arg(long, default_value_t = 400, value_parser = value_parser!(u16).range(1..))]
+    pub(super) max_requests_inflight: u16,
     /// How long the server keeps serving after it received the signal to stop
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(super) shutdown_delay_duration: Duration,
@@ -116,10 +115,6 @@ pub(super) struct Listening {
     /// /readyz, without authorization
     #[arg(long)]
     pub(super) metrics_bind_address: Option<std::net::SocketAddr>,
-    /// Pages for people at /ui/ of --metrics-bind-address: every client that reaches the
-    /// address sees all GPUs, workloads and autoscalers of the cluster
-    #[arg(long, requires = "metrics_bind_address", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
-    pub(super) ui: bool,
 }
 
 /// Access to the Kubernetes API, and trust in clients.
@@ -182,7 +177,7 @@ pub(super) struct RuleFlags {
 #[command(next_help_heading = "Logging")]
 pub(super) struct Logging {
     /// Log level: 0 to 4 log what needs an action, 5 logs more, 6 logs everything
-    #[arg(short, long, default_value_t = 0, value_parser = number(0..=100_u8))]
+    #[arg(short, long, default_value_t = 0, value_parser = value_parser!(u8).range(0..=100))]
     pub(super) v: u8,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]

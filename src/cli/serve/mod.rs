@@ -1,4 +1,4 @@
-//! `serve`: the server of a cluster, also the default command.
+//! The server of a cluster, from its flags.
 
 mod certificate;
 mod flags;
@@ -9,18 +9,18 @@ mod trust;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 use tracing::Level;
 
 use configuration::clients::Clients;
-use kubectl_gpu_metrics::interrupts::Signals;
-use kubectl_gpu_metrics::{Failure, ui};
 
 use crate::app::relist::RelistTimes;
 use crate::app::server::{self, ServerSettings};
 use crate::telemetry;
 
-use super::{bind, certs};
+use super::{Failure, certs};
 pub(crate) use flags::ServeArgs;
 use flags::{Logging, MinVersion, RuleFlags};
 
@@ -34,13 +34,32 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
-    let signals = Mutex::new(Signals::new()?);
+    let handler =
+        |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")));
+    let interrupts = handler(SignalKind::interrupt())?;
+    let signals = Mutex::new((interrupts, handler(SignalKind::terminate())?));
     // The first signal drains, the second stops at once.
-    let next = async || signals.lock().await.wait().await;
+    let next = async || {
+        let (interrupts, terminations) = &mut *signals.lock().await;
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
+        }
+    };
     let settings = settings(&args).await?;
     server::run(settings, next(), next())
         .await
         .map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Binds a port, which `flag` selects.
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
+             another with {flag}"
+        ))
+    })
 }
 
 /// The settings of the flags, with the ports bound.
@@ -70,10 +89,6 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
         relist: relist_times(&args.rules),
         tcp,
         operators,
-        pages: match listening.ui {
-            true => Some(ui::for_operators),
-            false => None,
-        },
         offer,
         certificate,
         named: listening.tls_sni_cert_key.clone(),
@@ -88,8 +103,11 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
 /// Warnings about given flags and settings that have no effect in this combination.
 fn ignored(args: &ServeArgs) -> Vec<String> {
     let mut sentences = Vec::new();
-    if !args.words.is_empty() {
-        let words = args.words.join(" ");
+    let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    // `serve` is the name of what the server does anyway.
+    let words = words.strip_prefix(&["serve"]).unwrap_or(&words);
+    if !words.is_empty() {
+        let words = words.join(" ");
         sentences.push(format!("arguments without a flag have no effect: {words}"));
     }
     let oldest = args.listening.tls_min_version;

@@ -6,12 +6,12 @@ use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust;
 use cluster_state::client::ClusterAccess;
-use kubectl_gpu_metrics::Failure;
 
 use crate::api::request::Backend;
 use crate::app::server::{AuthenticationLookup, ClusterAccesses};
 use crate::app::trusted::Overlay;
 
+use super::Failure;
 use super::flags::{Cluster, ServeArgs, TrustFlags};
 
 pub(super) fn ways(args: &Cluster) -> ClusterAccesses {
@@ -95,14 +95,15 @@ pub(super) fn security(args: &ServeArgs) -> Result<SecuritySettings, Failure> {
             })?
         }
     };
+    let in_flight = usize::from(args.listening.max_requests_inflight);
     Ok(SecuritySettings {
         always_allowed,
         token_life: cluster.authentication_token_webhook_cache_ttl,
         allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
         denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
-        values_in_flight: args.listening.max_requests_inflight,
-        fetched_in_flight: vec![args.listening.max_requests_inflight; Backend::COUNT],
-        direct_in_flight: args.listening.max_requests_inflight.div_ceil(4),
+        values_in_flight: in_flight,
+        fetched_in_flight: vec![in_flight; Backend::COUNT],
+        direct_in_flight: in_flight.div_ceil(4),
         ..SecuritySettings::default()
     })
 }

@@ -17,9 +17,10 @@ use findings::{Finding, Report, Skipped, codes, config};
 use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
-use crate::cluster::{Cluster, minor_version, within};
-use crate::inspect::{Inspection, ReadAnswer, ServerService};
+use crate::cluster::Cluster;
 use crate::values::{FindingList, List};
+use cluster_checks::paths::{minor_version, within};
+use cluster_checks::{Inspection, ReadAnswer, ServerService};
 
 use super::files::{value, words_behind};
 use super::network::{self, labels_of_pods};

@@ -15,9 +15,9 @@ use findings::codes::GM301;
 use findings::rights::{ReadRight, right};
 use findings::source::PROMETHEUS;
 
-use crate::cluster::within;
-use crate::inspect::Inspection;
 use crate::values::List;
+use cluster_checks::Inspection;
+use cluster_checks::paths::within;
 
 use super::files::{value, words_behind};
 use super::targets;

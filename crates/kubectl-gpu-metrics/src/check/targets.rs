@@ -11,9 +11,9 @@ use findings::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
-use crate::cluster::{self, encode, within};
-use crate::inspect::Inspection;
 use crate::values::List;
+use cluster_checks::Inspection;
+use cluster_checks::paths::{self, encode, within};
 
 static READ_WORKLOADS: ReadRight = right(
     "get",
@@ -103,7 +103,7 @@ pub(super) async fn pods(
     selector: &Selector,
     why: &str,
 ) -> Result<Option<Vec<Pod>>, CallError> {
-    let path = cluster::pods(namespace, &selector.to_string());
+    let path = paths::pods(namespace, &selector.to_string());
     let what = format!("Pods of {namespace}{why}");
     let list = inspection.read::<List<Pod>>(&path, &what, &READ_PODS);
     Ok(list.await?.found().map(|it| it.items))

@@ -6,7 +6,7 @@ use findings::codes;
 use gpu_metrics::resources::GpuResources;
 
 use crate::cluster::Cluster;
-use crate::inspect::Inspection;
+use cluster_checks::Inspection;
 
 use super::*;
 

@@ -14,10 +14,11 @@ use findings::names::hint;
 use gpu_metrics::explain::Explanation;
 
 use super::Failure;
-use super::cluster::{Cluster, ClusterArgs, encode};
+use super::cluster::{Cluster, ClusterArgs};
 use super::kinds::{self, AUTOSCALERS};
 use super::terminal::print;
 use super::values::{self, EXTERNAL, Item, List, of_object};
+use cluster_checks::paths::encode;
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.

@@ -8,10 +8,11 @@ use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode, within};
+use crate::cluster::Cluster;
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::CUSTOM;
+use cluster_checks::paths::{encode, within};
 
 use super::objects::ClusterObjects;
 use super::rows::Row;

@@ -13,10 +13,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::check::live::{UNREAD, trouble};
-use super::cluster::{Cluster, ClusterArgs, encode};
+use super::cluster::{Cluster, ClusterArgs};
 use super::interrupts::Signals;
 use super::terminal::{print, shown};
 use super::{Failure, table};
+use cluster_checks::paths::encode;
 use fetch::{Found, of_no_node};
 use rows::{GPU_COLUMNS, OF_GPUS, OF_ROWS, Row, SPARE, gpu_cells};
 use screen::squeezed;

@@ -18,9 +18,10 @@ use hpa::Hpa;
 use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
-use crate::cluster::{Cluster, autoscalers};
+use crate::cluster::Cluster;
 use crate::table::{count, shown, whole};
 use crate::values::{FindingList, List, grouped};
+use cluster_checks::paths::autoscalers;
 
 use super::{TopArgs, What};
 

@@ -5,14 +5,12 @@
 //! does every site in the browser, through a name that resolves to this address (DNS
 //! rebinding) or through a link.
 
-use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand;
 use http::header::{COOKIE, HOST, ORIGIN};
-use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::query::Query;
@@ -119,26 +117,6 @@ fn is_of_other_site(headers: &HeaderMap) -> bool {
     !matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether a request to the operators' address comes from another site, or by a host name
-/// that a third party can make resolve to it. Third parties do not control IP addresses
-/// and the names of the cluster.
-pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
-    let (host, more) = only(headers, HOST);
-    let authority = host.map(Authority::try_from);
-    let is_known = authority.is_none_or(|authority| {
-        authority.is_ok_and(|it| {
-            let name = it.host().trim_matches(['[', ']']);
-            // Not `.local`: any host on the local network may answer for such a name.
-            name == "localhost" || name.parse::<IpAddr>().is_ok() || name.ends_with(".svc")
-        })
-    });
-    let of_host = only(headers, ORIGIN).0.is_none_or(|origin| {
-        let named = origin.strip_prefix(b"http://");
-        named.is_some() && named == host
-    });
-    more || !is_known || !of_host || is_of_other_site(headers)
-}
-
 fn is_same(one: &[u8], other: &str) -> bool {
     verify_slices_are_equal(one, other.as_bytes()).is_ok()
 }
@@ -200,36 +178,6 @@ mod tests {
             assert_eq!(with("/", line), Admission::Unknown);
         }
         assert_ne!(Guard::new(String::new()).unwrap().session, guard.session);
-    }
-
-    #[test]
-    fn operators_use_addresses_and_names_of_the_cluster() {
-        let foreign = |lines: &[(&'static str, &str)]| is_foreign_to_operators(&headers(lines));
-        for host in [
-            "127.0.0.1:8080",
-            "[::1]:8080",
-            "10.2.3.4",
-            "localhost:9",
-            "metrics.gpu.svc:8080",
-        ] {
-            assert!(!foreign(&[("host", host)]), "{host}");
-            let origin = format!("http://{host}");
-            assert!(!foreign(&[("host", host), ("origin", &origin)]), "{host}");
-            let site = ("sec-fetch-site", "cross-site");
-            assert!(foreign(&[("host", host), site]), "{host}");
-        }
-        for lines in [
-            &[("host", "evil.example:8080")][..],
-            &[("host", "localhost.evil.example")],
-            &[("host", "10.2.3.4.evil.example")],
-            &[("host", "metrics.gpu.svc.cluster.local")],
-            &[("host", "evil.example@127.0.0.1/")],
-            &[("host", "127.0.0.1"), ("host", "127.0.0.1")],
-            &[("host", "127.0.0.1"), ("origin", "null")],
-            &[("host", "127.0.0.1"), ("origin", "http://evil.example")],
-        ] {
-            assert!(foreign(lines), "{lines:?}");
-        }
     }
 
     #[test]

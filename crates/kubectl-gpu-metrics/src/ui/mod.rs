@@ -1,8 +1,7 @@
 //! `ui`: `top`, `explain` and `check` in a browser.
 //!
 //! Each request renders its page from what a running server answers to the user's own
-//! credentials; nothing is kept. `demo` serves the pages for its own fleet, and
-//! `serve --ui` for operators.
+//! credentials; nothing is kept. The demonstration serves the pages for its own fleet.
 
 mod findings;
 mod fleet;
@@ -70,9 +69,6 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 const LOCKED: &str = "The address that the program printed opens this page once, in one browser.\n\
                       If the page is open in this browser already, go to ./ in its address bar. Otherwise start the program again.\n";
-
-const ELSEWHERE: &str = "Open this page by an IP address, by localhost or by a name of the \
-                         cluster. Requests from other sites are rejected.\n";
 
 const FOREIGN: &str =
     "Open this page by the address that the program printed. Other addresses are rejected.\n";
@@ -151,22 +147,6 @@ impl Local {
         };
         let listener = Listener::without_tls(self.tcp, limits);
         listener.run(into_service(pages), stop).await;
-    }
-}
-
-/// The pages at the operators' address, which needs no credentials. Another site
-/// cannot read them through the browser of a user that reaches the address.
-pub fn for_operators(client: Client) -> Router {
-    let name = client.cluster().to_owned();
-    routes(client, None, &name)
-        .layer(from_fn(from_here))
-        .layer(from_fn(marked))
-}
-
-async fn from_here(request: Request, next: Next) -> Response {
-    match guard::is_foreign_to_operators(request.headers()) {
-        true => (StatusCode::FORBIDDEN, ELSEWHERE).into_response(),
-        false => next.run(request).await,
     }
 }
 

@@ -13,8 +13,8 @@ use crate::Failure;
 use crate::check::live::data;
 use crate::explain::failure;
 use crate::explain::text::{clock, number};
-use crate::inspect::Inspection;
 use crate::values::FindingList;
+use cluster_checks::Inspection;
 
 use super::findings::list;
 use super::fleet::nodes;

@@ -24,10 +24,11 @@ use hpa::ratio::Milli;
 use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, Selection, TargetScale};
 
 use crate::Failure;
-use crate::cluster::{self, Cluster, encode, within};
+use crate::cluster::Cluster;
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::{EXTERNAL, Item, List, Named, RESOURCE, grouped, of_object};
+use cluster_checks::paths::{self, encode, within};
 
 use super::FlagArgs;
 
@@ -50,10 +51,10 @@ impl Reading {
         (namespace, name): (&str, &str),
         flags: &FlagArgs,
     ) -> Result<Self, Failure> {
-        let base = cluster::autoscalers(Some(namespace));
+        let base = paths::autoscalers(Some(namespace));
         let object = autoscaler(cluster, &base, name).await?;
         let hpa = Hpa::try_from(&object).map_err(|error| Failure::Failed(error.to_string()))?;
-        let minor = cluster::minor_version(&cluster.client).await;
+        let minor = paths::minor_version(&cluster.client).await;
         let flags = flags.or_defaults(minor.unwrap_or(hpa::NEWEST));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
         let (scale, selector) = match target(cluster, namespace, &hpa.scaled).await {
@@ -71,7 +72,7 @@ impl Reading {
         if selector.is_empty() {
             return Ok(reading);
         }
-        let path = cluster::pods(namespace, &selector);
+        let path = paths::pods(namespace, &selector);
         let pods: List<ApiPod> = read(cluster, &path).await?;
         reading.pods = pods.items.iter().map(ScaledPod::from).collect();
         reading.selection =

@@ -1,9 +1,9 @@
-//! The files of `demo` in its directory: kubeconfig, authority, configuration.
+//! The files of the demonstration in its directory: kubeconfig, authority, configuration.
 
-use std::fs::{self, Permissions};
-use std::io;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,8 +16,6 @@ use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
-
-use crate::cli::certs;
 
 /// The validity of a demonstration's certificates, longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
@@ -156,7 +154,7 @@ impl Directory {
         identity: &DemoCertificates,
         (address, namespace): (SocketAddr, &str),
     ) -> Result<(), Failure> {
-        let mark = "Made by gpu-metrics-apiserver demo, which writes over the files here.\n";
+        let mark = "Made by the demonstration of gpu-metrics-apiserver, which writes over the files here.\n";
         let files = [
             (MARK, mark.to_owned()),
             ("ca.crt", identity.authority.certificate_pem()),
@@ -176,7 +174,7 @@ impl Directory {
             )));
         }
         for (name, text) in files {
-            let written = certs::write(&self.path, name, &text, 0o600);
+            let written = write(&self.path, name, &text);
             written.map_err(|error| unwritable(&self.path.join(name), &error))?;
         }
         Ok(())
@@ -185,6 +183,22 @@ impl Directory {
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.path.join("kubeconfig")
     }
+}
+
+/// Writes a file beside the target and renames it, so that no other user opens a key.
+fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+    let beside = dir.join(format!(".{name}.new"));
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&beside, dir.join(name))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

@@ -1,9 +1,8 @@
-//! The output of `demo`: the address, commands that can be copied, and the current load.
+//! The output of the demonstration: the address, commands that can be copied, and the current load.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_state::clock;
@@ -11,7 +10,7 @@ use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::metric::Value;
 use gpu_metrics::snapshot::Snapshot;
 
-use crate::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::standalone::Standalone;
 
 /// The interval of lines.
 const EVERY: Duration = Duration::from_secs(3);
@@ -19,43 +18,59 @@ const EVERY: Duration = Duration::from_secs(3);
 /// How often to check for the first values.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Prints until cancelled. `autoscaled` is namespace and name of a Deployment with an
-/// autoscaler; `None`: there is no simulated fleet.
-pub(super) async fn run(
-    provider: Arc<GpuProvider>,
-    kubeconfig: PathBuf,
-    (address, page): (SocketAddr, String),
-    autoscaled: Option<(String, String)>,
-) {
-    say(&format!("the page, for one browser: {page}"));
-    say(&format!(
-        "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
-    ));
-    say("waiting for the first values ...");
-    let mut shown: Option<String> = None;
-    let mut wait = LOOK;
-    loop {
-        tokio::time::sleep(wait).await;
-        let Some(snapshot) = provider.snapshot() else {
-            continue;
-        };
-        // All lines are about the same namespace: another one would look like a jump of the load.
-        if shown.is_none() {
-            shown = match &autoscaled {
-                Some((namespace, name)) => {
-                    let value = value(&snapshot, "deployments.apps", Some(namespace), name);
-                    value.map(|_| namespace.clone())
-                }
-                None => any_namespace(&snapshot),
+/// What is printed.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) server: Standalone,
+    pub(super) kubeconfig: PathBuf,
+    /// The address of the API.
+    pub(super) address: SocketAddr,
+    /// The address of the page.
+    pub(super) page: String,
+    /// Namespace and name of a Deployment with an autoscaler; `None`: there is no simulated
+    /// fleet.
+    pub(super) autoscaled: Option<(String, String)>,
+}
+
+impl Shown {
+    /// Prints until cancelled.
+    pub(super) async fn run(self) {
+        let Self {
+            address,
+            page,
+            autoscaled,
+            ..
+        } = &self;
+        say(&format!("the page, for one browser: {page}"));
+        say(&format!(
+            "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
+        ));
+        say("waiting for the first values ...");
+        let mut shown: Option<String> = None;
+        let mut wait = LOOK;
+        loop {
+            tokio::time::sleep(wait).await;
+            let Some(snapshot) = self.server.snapshot() else {
+                continue;
             };
-            if let Some(namespace) = &shown {
-                wait = EVERY;
-                let deployment = autoscaled.as_ref().map(|(_, name)| name.as_str());
-                say(&commands(&kubeconfig, namespace, deployment));
+            // All lines are about the same namespace: another one would look like a jump of the load.
+            if shown.is_none() {
+                shown = match autoscaled {
+                    Some((namespace, name)) => {
+                        let value = value(&snapshot, "deployments.apps", Some(namespace), name);
+                        value.map(|_| namespace.clone())
+                    }
+                    None => any_namespace(&snapshot),
+                };
+                if let Some(namespace) = &shown {
+                    wait = EVERY;
+                    let deployment = autoscaled.as_ref().map(|(_, name)| name.as_str());
+                    say(&commands(&self.kubeconfig, namespace, deployment));
+                }
             }
-        }
-        if let Some(namespace) = &shown {
-            say(&line(&snapshot, namespace));
+            if let Some(namespace) = &shown {
+                say(&line(&snapshot, namespace));
+            }
         }
     }
 }
@@ -96,7 +111,7 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
     let hpa = shell_quoted(&kubeconfig.with_file_name("hpa.yaml").display().to_string());
     let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
     let program = std::env::current_exe().map(|path| path.display().to_string());
-    let program = shell_quoted(&program.unwrap_or_else(|_| "gpu-metrics-apiserver".to_owned()));
+    let program = shell_quoted(&program.unwrap_or_else(|_| "demo".to_owned()));
     let get = |path: String| format!("kubectl --kubeconfig {kubeconfig} get --raw '{path}'");
     let own = |words: String| format!("{program} {words} --kubeconfig {kubeconfig}");
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");

@@ -14,8 +14,7 @@ use findings::codes::{GM101, OF_APISERVICES};
 use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{Installed, ReadRight, right};
 
-use crate::cluster::{encode, within};
-
+use super::paths::{encode, within};
 use super::{Inspection, ReadAnswer, resources_of};
 
 static READ_APISERVICES: ReadRight =
@@ -23,18 +22,18 @@ static READ_APISERVICES: ReadRight =
 static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
 #[derive(Debug)]
-pub(crate) struct RegisteredServers {
+pub struct RegisteredServers {
     /// The Service of this server; `None`: no APIService leads to it.
-    pub(crate) home: Option<ServerService>,
-    pub(crate) of_others: Vec<&'static str>,
+    pub home: Option<ServerService>,
+    pub of_others: Vec<&'static str>,
 }
 
 #[derive(Debug)]
-pub(crate) struct ServerService {
+pub struct ServerService {
     /// Account and Secret are not set: only the Deployment names them.
-    pub(crate) server: Installed,
+    pub server: Installed,
     /// The labels of the pods behind it.
-    pub(crate) selector: BTreeMap<String, String>,
+    pub selector: BTreeMap<String, String>,
 }
 
 impl ServerService {
@@ -62,7 +61,7 @@ impl ServerService {
 
 impl Inspection<'_> {
     /// The APIServices, and findings about them. `pre`: before the server is installed.
-    pub(crate) async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
+    pub async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
         let mut all = Vec::new();
         for name in APISERVICES {
             all.extend(self.registered(name).await?);
@@ -80,7 +79,7 @@ impl Inspection<'_> {
 
     /// Adds findings about the APIServices of resource metrics that lead to the server, or
     /// led to it before.
-    pub(crate) async fn resource_registration(
+    pub async fn resource_registration(
         &mut self,
         home: Option<&ServerService>,
     ) -> Result<(), CallError> {
@@ -114,7 +113,7 @@ impl Inspection<'_> {
         Ok(Some(registered))
     }
 
-    pub(crate) async fn service(
+    pub async fn service(
         &mut self,
         namespace: &str,
         name: &str,

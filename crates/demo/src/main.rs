@@ -1,7 +1,8 @@
-//! `demo`: everything in one process, without installation.
+//! The demonstration: everything in one process, without installation.
 //!
 //! It runs a simulated fleet with its Prometheus (or uses a real Prometheus), the poll
-//! loop, and the API over TLS with new certificates.
+//! loop, and the API over TLS with new certificates. It has the commands of
+//! `kubectl gpu-metrics` too, so that those that it prints work.
 
 mod autoscalers;
 mod files;
@@ -10,10 +11,12 @@ mod show;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use url::Url;
@@ -26,26 +29,37 @@ use configuration::clients::Clients;
 use configuration::flags::AddressParser;
 use configuration::{Config, Flags};
 use gpu_metrics::inventory::Inventory;
+use gpu_metrics_apiserver::standalone::Standalone;
+use gpu_metrics_apiserver::telemetry;
+use kubectl_gpu_metrics::commands::Command;
 use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
-use kubectl_gpu_metrics::{Failure, number};
+use kubectl_gpu_metrics::{Failure, number, process};
 use prometheus_source::Prometheus;
 
-use super::bind;
-use crate::api::{Api, router};
-use crate::app::engine::Wiring;
-use crate::app::gpus::Running;
-use crate::provider::composite::Composite;
-use crate::telemetry::{self, Telemetry};
-
 use autoscalers::Autoscalers;
+use show::Shown;
 
 /// The time limit of open connections: kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Flags of `demo`.
+/// Runs everything on a laptop: a simulated GPU fleet, served over TLS.
+#[derive(Debug, Parser)]
+#[command(
+    name = "demo",
+    version,
+    args_conflicts_with_subcommands = true,
+    args_override_self = true
+)]
+struct Line {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    demo: DemoArgs,
+}
+
 #[derive(Debug, Args)]
-pub struct DemoArgs {
+struct DemoArgs {
     /// Directory for the kubeconfig, the CA and the configuration file [default: a
     /// temporary directory, removed at the end]
     #[arg(long)]
@@ -67,11 +81,21 @@ pub struct DemoArgs {
     config: Option<PathBuf>,
 }
 
+fn main() -> ExitCode {
+    let Line { command, demo } = Line::parse();
+    process::run(async {
+        match command {
+            Some(command) => command.run().await,
+            None => run(demo).await,
+        }
+    })
+}
+
 /// Runs the demonstration until Ctrl-C.
 ///
 /// # Errors
 /// When the configuration is invalid, the directory cannot be written or the port is in use.
-pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
+async fn run(args: DemoArgs) -> Result<(), Failure> {
     let mut config = configuration(&args)?;
     // With a real Prometheus the log also shows what was found. With the simulation it
     // shows only warnings.
@@ -85,10 +109,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     }
     let mut signals = Signals::new()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let tcp = bind(address, "--port (0 takes a free one)").await?;
-    let address = tcp
-        .local_addr()
-        .map_err(|error| Failure::Failed(error.to_string()))?;
+    let failed = |error: std::io::Error| {
+        Failure::Failed(format!(
+            "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
+             another with --port (0 takes a free one)"
+        ))
+    };
+    let tcp = TcpListener::bind(address).await.map_err(failed)?;
+    let address = tcp.local_addr().map_err(failed)?;
     let page = Local::bind(0).await?;
     let directory = files::Directory::prepare(args.dir.as_deref())?;
     let identity = files::DemoCertificates::make(clock::now())?;
@@ -97,8 +125,6 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
         None => fleet::NAMESPACE,
     };
     directory.write(&identity, (address, namespace))?;
-    let telemetry = Telemetry::new();
-    telemetry.configuration.store(Arc::new(config.shown()));
     let (source, inventory, autoscalers) = match config.prometheus {
         Some(_) => {
             let (source, inventory) = prometheus(&config)?;
@@ -114,12 +140,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             (source, inventory, Some(Autoscalers::new(fleet)))
         }
     };
-    let wiring = Wiring::new(&config, inventory, telemetry.clone());
-    let gpus = Running::start(config, source, &wiring);
-    gpus.serve(&wiring);
-    let provider = Composite::new(None, wiring.served, Vec::new());
-    let api = Api::new(Arc::new(provider), clock::now, telemetry);
-    let mut open = router::open(&api);
+    let server = Standalone::start(config, source, inventory);
+    let mut open = server.routes();
     let mut autoscaled = None;
     let (stop, stopped) = watch::channel(false);
     // Dropping the set ends the tasks at once.
@@ -138,12 +160,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     };
     let listener = Listener::new(tcp, identity.tls()?, limits);
     let serving = tokio::spawn(listener.run(into_service(open), stopped));
-    tasks.spawn(show::run(
-        Arc::clone(&gpus.provider),
-        directory.kubeconfig(),
-        (address, url),
+    let shown = Shown {
+        server,
+        kubeconfig: directory.kubeconfig(),
+        address,
+        page: url,
         autoscaled,
-    ));
+    };
+    tasks.spawn(shown.run());
     signals.wait().await;
     drop(tasks);
     show::say("stopping");

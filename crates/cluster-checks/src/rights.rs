@@ -22,7 +22,7 @@ const ASK_RIGHTS: Right<'static> = right(
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 impl Inspection<'_> {
-    pub(crate) async fn autoscaler_rights(&mut self, home: Option<&ServerService>) {
+    pub async fn autoscaler_rights(&mut self, home: Option<&ServerService>) {
         let whole = Identity {
             user: CONTROLLERS.to_owned(),
             groups: vec!["system:authenticated".to_owned()],
@@ -37,7 +37,7 @@ impl Inspection<'_> {
         self.role(Role::Autoscaler, &installed, &[own, whole]).await;
     }
 
-    pub(crate) async fn server_rights(&mut self, installed: &Installed) {
+    pub async fn server_rights(&mut self, installed: &Installed) {
         let identity = [service_account(&installed.namespace, &installed.account)];
         for role in Role::SERVER {
             self.role(role, installed, &identity).await;

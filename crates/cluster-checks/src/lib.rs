@@ -1,6 +1,7 @@
-//! Reads the APIServices, rights and HPAs of a cluster, with the rights of the user of
-//! `check` or those of the server itself.
+//! Reads the APIServices, rights and HPAs of a cluster for the checks of [`findings`], with
+//! the rights of the user of `check` or those of the server itself.
 
+pub mod paths;
 mod registration;
 mod rights;
 
@@ -21,9 +22,9 @@ use findings::rights::{ReadRight, Right, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 
-use crate::cluster::{autoscalers, encode, minor_version, within};
+use paths::{autoscalers, encode, minor_version, within};
 
-pub(crate) use registration::{RegisteredServers, ServerService};
+pub use registration::{RegisteredServers, ServerService};
 
 static READ_HPAS: ReadRight =
     right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(OF_HPAS);
@@ -52,7 +53,7 @@ pub async fn inspect(client: &Client) -> Result<Report, CallError> {
 }
 
 #[derive(Debug)]
-pub(crate) enum ReadAnswer<T> {
+pub enum ReadAnswer<T> {
     Found(T),
     Absent,
     /// It could not be read; the report lists it as skipped.
@@ -60,7 +61,7 @@ pub(crate) enum ReadAnswer<T> {
 }
 
 impl<T> ReadAnswer<T> {
-    pub(crate) fn found(self) -> Option<T> {
+    pub fn found(self) -> Option<T> {
         match self {
             Self::Found(it) => Some(it),
             Self::Absent | Self::Skipped => None,
@@ -71,13 +72,13 @@ impl<T> ReadAnswer<T> {
 /// An inspection of a cluster. Every read fails when kube-apiserver does not answer, or
 /// does not accept the credentials.
 #[derive(Debug)]
-pub(crate) struct Inspection<'c> {
-    pub(crate) client: &'c Client,
-    pub(crate) report: Report,
+pub struct Inspection<'c> {
+    pub client: &'c Client,
+    pub report: Report,
 }
 
 impl<'c> Inspection<'c> {
-    pub(crate) fn new(client: &'c Client) -> Self {
+    pub fn new(client: &'c Client) -> Self {
         Self {
             client,
             report: Report::default(),
@@ -86,7 +87,7 @@ impl<'c> Inspection<'c> {
 
     /// Reads an object or a short list. A read that is forbidden, or fails alone, is
     /// recorded as skipped.
-    pub(crate) async fn read<T: DeserializeOwned>(
+    pub async fn read<T: DeserializeOwned>(
         &mut self,
         path: &str,
         what: &str,
@@ -151,7 +152,7 @@ impl<'c> Inspection<'c> {
     /// Runs the checks that the server and its users make: of the APIServices, of the
     /// rights of the HPA controller, and of the autoscalers of one namespace, or of all.
     /// `pre`: before the server is installed.
-    pub(crate) async fn cluster(
+    pub async fn cluster(
         &mut self,
         namespace: Option<&str>,
         pre: bool,
@@ -167,7 +168,7 @@ impl<'c> Inspection<'c> {
     }
 
     /// The report, sorted and with plain names.
-    pub(crate) fn done(mut self) -> Report {
+    pub fn done(mut self) -> Report {
         self.report.make_plain();
         self.report.sort();
         self.report
@@ -175,10 +176,7 @@ impl<'c> Inspection<'c> {
 
     /// The served metrics; `None`: they cannot be read. `of_others` are the APIServices
     /// that lead to another server.
-    pub(crate) async fn served(
-        &mut self,
-        of_others: &[&str],
-    ) -> Result<Option<ServedMetrics>, CallError> {
+    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<ServedMetrics>, CallError> {
         let custom = [
             "v1beta2.custom.metrics.k8s.io",
             "v1beta1.custom.metrics.k8s.io",
@@ -268,7 +266,7 @@ impl<'c> Inspection<'c> {
 
     /// Adds findings about the HPAs, ScaledObjects and VPAs of one namespace, or of all.
     /// Returns the HPAs that use metrics of this server.
-    pub(crate) async fn autoscalers(
+    pub async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
         served: Option<&ServedMetrics>,

@@ -3,17 +3,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use kubectl_gpu_metrics::Failure;
+use super::Failure;
 
-use super::{Cli, Plugin};
-
-/// Completions of the command line for a shell, or of `kubectl gpu-metrics`: a
-/// script to be saved as kubectl_complete-gpu_metrics on the PATH.
+/// Completions of kubectl-gpu_metrics for a shell, or for kubectl: a script to be saved
+/// as kubectl_complete-gpu_metrics on the PATH.
 #[derive(Debug, Args)]
-pub(super) struct CompletionsArgs {
+pub struct CompletionsArgs {
     /// Shell
     #[arg(value_parser = ["bash", "elvish", "fish", "kubectl", "powershell", "zsh"])]
     shell: String,
@@ -21,7 +19,7 @@ pub(super) struct CompletionsArgs {
 
 /// A man page for each command.
 #[derive(Debug, Args)]
-pub(super) struct ManArgs {
+pub struct ManArgs {
     /// Directory that the pages are written to; it must exist
     dir: PathBuf,
 }
@@ -33,10 +31,10 @@ _plugin plugin "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/de
 printf '%s\n' "${COMPREPLY[@]}" :4
 "#;
 
-pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+pub(super) fn completions(args: &CompletionsArgs, command: Command) -> Result<(), Failure> {
     let text = match args.shell.parse() {
-        Ok(shell) => generated(shell, Cli::command(), "gpu-metrics-apiserver"),
-        Err(_) => of_plugin(),
+        Ok(shell) => generated(shell, command, "kubectl-gpu_metrics"),
+        Err(_) => for_kubectl(command),
     };
     // A closed output is ignored.
     let _ = io::stdout().write_all(text.as_bytes());
@@ -52,8 +50,8 @@ fn generated(shell: Shell, mut command: Command, name: &str) -> String {
 /// The script for kubectl. kubectl runs it with the words of the line, the last one
 /// incomplete, and reads candidates and a directive: 4 means no files (kubernetes/kubectl
 /// `pkg/cmd/plugin/plugin_completion.go`). The candidates are those of bash.
-fn of_plugin() -> String {
-    let functions = generated(Shell::Bash, Plugin::command(), "plugin");
+fn for_kubectl(command: Command) -> String {
+    let functions = generated(Shell::Bash, command, "plugin");
     format!("#!/usr/bin/env bash\n{functions}{CALL}")
 }
 
@@ -64,7 +62,10 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::commands::Line;
 
     #[test]
     fn every_command_has_a_man_page() {
@@ -72,9 +73,9 @@ mod tests {
         let args = ManArgs {
             dir: dir.path().to_owned(),
         };
-        man(&args, Cli::command()).unwrap();
-        for name in ["", "-serve", "-demo", "-explain", "-top"] {
-            let page = dir.path().join(format!("gpu-metrics-apiserver{name}.1"));
+        man(&args, Line::command()).unwrap();
+        for name in ["", "-check", "-explain", "-top"] {
+            let page = dir.path().join(format!("kubectl-gpu_metrics{name}.1"));
             let text = std::fs::read_to_string(&page).unwrap();
             assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
         }

@@ -1,0 +1,54 @@
+//! The command line.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::{Failure, backtest, check, explain, shell, top, ui};
+
+/// Why GPU metrics and the autoscalers on them are what they are.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-gpu_metrics",
+    bin_name = "kubectl gpu-metrics",
+    version
+)]
+pub struct Line {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Report problems of HPAs, registration, rights and files, with their remedies.
+    Check(Box<check::CheckArgs>),
+    /// Explain how a value was computed, or why an HPA scaled.
+    Explain(Box<explain::ExplainArgs>),
+    /// Compute what an HPA would have done with the load of the last days.
+    Backtest(Box<backtest::BacktestArgs>),
+    /// Show the pods, workloads, namespaces or nodes that hold GPUs, and their load.
+    Top(Box<top::TopArgs>),
+    /// Show the fleet, objects, HPAs and findings in a browser.
+    Ui(ui::UiArgs),
+    /// Print completions for a shell.
+    Completions(shell::CompletionsArgs),
+    /// Man pages.
+    #[command(hide = true)]
+    Man(shell::ManArgs),
+}
+
+impl Command {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The error tells the exit code ([`Failure::exit_code`]).
+    pub async fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Check(args) => check::run(*args).await,
+            Self::Explain(args) => explain::run(*args).await,
+            Self::Backtest(args) => backtest::run(*args).await,
+            Self::Top(args) => top::run(*args).await,
+            Self::Ui(args) => ui::run(args).await,
+            Self::Completions(args) => shell::completions(&args, Line::command()),
+            Self::Man(args) => shell::man(&args, Line::command()),
+        }
+    }
+}

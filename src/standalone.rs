@@ -1,0 +1,58 @@
+//! GPU metrics of one source and one inventory, without a cluster, for the demonstration.
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::watch;
+
+use cluster_state::clock;
+use configuration::Config;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::snapshot::Snapshot;
+use prometheus_source::Prometheus;
+
+use crate::api::{Api, router};
+use crate::app::engine::Wiring;
+use crate::app::gpus::Running;
+use crate::provider::composite::Composite;
+use crate::telemetry::Telemetry;
+
+/// A running poll loop, which ends on drop, and what it serves.
+#[derive(Debug)]
+pub struct Standalone {
+    gpus: Running,
+    routes: Router,
+}
+
+impl Standalone {
+    /// Starts to poll `source`.
+    #[must_use]
+    pub fn start(
+        config: Config,
+        source: Prometheus,
+        inventory: watch::Receiver<Arc<Inventory>>,
+    ) -> Self {
+        let telemetry = Telemetry::new();
+        telemetry.configuration.store(Arc::new(config.shown()));
+        let wiring = Wiring::new(&config, inventory, telemetry.clone());
+        let gpus = Running::start(config, source, &wiring);
+        gpus.serve(&wiring);
+        let provider = Composite::new(None, wiring.served, Vec::new());
+        let api = Api::new(Arc::new(provider), clock::now, telemetry);
+        Self {
+            gpus,
+            routes: router::open(&api),
+        }
+    }
+
+    /// The metrics APIs, the health and the server's own metrics, for every client.
+    pub fn routes(&self) -> Router {
+        self.routes.clone()
+    }
+
+    /// The newest values; `None` before the first round.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.gpus.provider.snapshot()
+    }
+}
