@@ -23,7 +23,6 @@ use super::configured_documents::ConfiguredDocuments;
 use super::path::ApiTarget;
 use super::request::{Backend, ParsedRequest};
 use super::values::Values;
-use super::version;
 
 /// Produces the API server's responses. Cheap to clone.
 #[derive(Clone)]
@@ -152,7 +151,6 @@ impl Api {
             ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
                 return self.documents().documents.response(path, headers);
             }
-            ApiTarget::Version => version::document().into(),
             ApiTarget::Custom(target) => values.custom(target, encoding).await?,
             ApiTarget::External {
                 of,

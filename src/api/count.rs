@@ -45,7 +45,6 @@ fn class<'c>(listed: &'c ListedMetrics, method: &Method, parsed: &'c ParsedReque
         Err(_) => ("get", "", "other"),
         Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => ("get", "", "health"),
         Ok(ApiTarget::Metrics) => ("get", "", "metrics"),
-        Ok(ApiTarget::Version) => ("get", "", "version"),
         Ok(ApiTarget::OpenApi(_)) => ("get", "", "openapi"),
         Ok(ApiTarget::Discovery(_)) => ("get", "", "discovery"),
         Ok(ApiTarget::Custom(target)) => {

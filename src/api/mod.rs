@@ -24,6 +24,5 @@ mod usage;
 mod usage_messages;
 mod value_list;
 mod values;
-mod version;
 
 pub use answers::Api;

@@ -41,11 +41,9 @@ pub enum ApiTarget {
     /// `/readyz/NAME` and the like: one check, with its reason.
     HealthCheck(Probe, String),
     Metrics,
-    Version,
     /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/<group>/<version>`: the path.
     OpenApi(String),
-    /// `/apis`, `/apis/<group>`, `/apis/<group>/<version>`: the path without a slash at its
-    /// end.
+    /// `/apis`, `/apis/<group>/<version>`: the path without a slash at its end.
     Discovery(String),
     /// A custom metric: C1, C2 or C3.
     Custom(CustomTarget),
@@ -189,7 +187,6 @@ pub(crate) fn parse(raw: &str) -> Result<ApiTarget, PathError> {
 fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
     match raw {
         "/metrics" => return Some(ApiTarget::Metrics),
-        "/version" => return Some(ApiTarget::Version),
         "/openapi/v2" | "/openapi/v3" => return Some(ApiTarget::OpenApi(raw.to_owned())),
         _ => {}
     }
@@ -222,9 +219,7 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
         return Some(ApiTarget::Discovery("/apis".to_owned()));
     };
     let group = MetricsGroup::named(group)?;
-    let Some((version, rest)) = rest.split_first() else {
-        return Some(ApiTarget::Discovery(format!("/apis/{}", group.name())));
-    };
+    let (version, rest) = rest.split_first()?;
     let of = group.version(version)?;
     match (group, rest) {
         (_, []) => Some(ApiTarget::Discovery(format!("/apis/{of}"))),

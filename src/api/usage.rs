@@ -6,10 +6,9 @@ use bytes::Bytes;
 use prost::Message;
 use serde::Serialize;
 
-use aggregated_apiserver::api::encode;
+use aggregated_apiserver::api::encode::{self, ListEncoder, append_item};
 use aggregated_apiserver::api::negotiate::Encoding;
 use aggregated_apiserver::api::quote::quote;
-use aggregated_apiserver::api::status::ListMeta;
 use aggregated_apiserver::refusal::Refusal;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
@@ -22,8 +21,7 @@ use super::group::GroupVersion;
 use super::params::selector;
 use super::path::UsageTarget;
 use super::usage_messages::{
-    ContainerMetrics, NodeMetrics, NodeMetricsList, ObjectMeta, PodMetrics, PodMetricsList, Window,
-    resource_list,
+    ContainerMetrics, NodeMetrics, ObjectMeta, PodMetrics, Window, resource_list,
 };
 use super::values::Values;
 
@@ -67,8 +65,7 @@ impl Values<'_> {
         };
         let encoded = async {
             let found = self.provider.usage(&query).await?;
-            let (_, document) = found.worked(move |found| encoder.document(found)).await?;
-            Ok(Bytes::from(document))
+            Ok(found.worked(move |found| encoder.document(found)).await?.1)
         };
         encoded.await.map_err(|error| failure(error, target))
     }
@@ -83,39 +80,31 @@ struct UsageEncoder {
 }
 
 impl UsageEncoder {
-    fn document(&self, found: &UsageAnswer) -> Result<Vec<u8>, ProviderError> {
-        let metadata = Some(ListMeta {});
+    fn document(&self, found: &UsageAnswer) -> Result<Bytes, ProviderError> {
         match self.measured {
-            Measured::Pods => {
-                let mut items = Vec::new();
-                found.pass(&mut |usage| items.push(self.pod(&usage)))?;
-                let list = |items| PodMetricsList { metadata, items };
-                Ok(self.one_or_list("PodMetrics", items, list))
-            }
-            Measured::Nodes => {
-                let mut items = Vec::new();
-                found.pass(&mut |usage| items.push(self.node(&usage)))?;
-                let list = |items| NodeMetricsList { metadata, items };
-                Ok(self.one_or_list("NodeMetrics", items, list))
-            }
+            Measured::Pods => self.one_or_list(found, "PodMetrics", |usage| self.pod(usage)),
+            Measured::Nodes => self.one_or_list(found, "NodeMetrics", |usage| self.node(usage)),
         }
     }
 
     /// The single object if the request names one, or a list.
-    fn one_or_list<T: Message + Serialize, L: Message + Serialize>(
+    fn one_or_list<T: Message + Serialize>(
         &self,
+        found: &UsageAnswer,
         kind: &str,
-        items: Vec<T>,
-        list: impl FnOnce(Vec<T>) -> L,
-    ) -> Vec<u8> {
-        let api_version = self.of.to_string();
-        match items.first() {
-            Some(item) if self.is_named => encode::object(self.encoding, &api_version, kind, item),
-            _ => {
-                let kind = format!("{kind}List");
-                encode::object(self.encoding, &api_version, &kind, &list(items))
-            }
+        object_of: impl Fn(&Usage<'_>) -> T,
+    ) -> Result<Bytes, ProviderError> {
+        let (encoding, api_version) = (self.encoding, self.of.to_string());
+        if self.is_named {
+            let mut document = Bytes::new();
+            found.pass(&mut |usage| {
+                document = encode::object(encoding, &api_version, kind, &object_of(&usage)).into();
+            })?;
+            return Ok(document);
         }
+        let mut list = ListEncoder::new(encoding, api_version, format!("{kind}List"));
+        found.pass(&mut |usage| append_item(encoding, &object_of(&usage), list.items()))?;
+        Ok(list.finish())
     }
 
     fn pod(&self, usage: &Usage<'_>) -> PodMetrics {

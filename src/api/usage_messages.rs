@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use aggregated_apiserver::api::status::ListMeta;
 use apimachinery::duration::go_duration;
 
 use crate::provider::usage::Amounts;
@@ -94,20 +93,4 @@ pub(super) struct NodeMetrics {
     pub(super) window: Option<Window>,
     #[prost(btree_map = "string, message", tag = "4")]
     pub(super) usage: ResourceList,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(super) struct PodMetricsList {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) items: Vec<PodMetrics>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(super) struct NodeMetricsList {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) items: Vec<NodeMetrics>,
 }

@@ -1,13 +1,9 @@
 //! Writes value lists (docs/protocol.md, "Value lists").
 
 use bytes::Bytes;
-use prost::Message;
-use prost::encoding;
-use serde::Serialize;
 
-use aggregated_apiserver::api::encode::{ENVELOPE_END, envelope_head};
+use aggregated_apiserver::api::encode::{ListEncoder, append_item};
 use aggregated_apiserver::api::negotiate::Encoding;
-use aggregated_apiserver::api::status::ListMeta;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
@@ -20,10 +16,6 @@ use super::messages::{
     ObjectReference, Quantity, Time,
 };
 
-/// Bytes reserved before a protobuf list for the start of its envelope, whose length depends
-/// on the complete list. The longest one has some 80 bytes.
-const ENVELOPE_ROOM: usize = 128;
-
 /// Encodes items. It checks each value again: one that is not a number is left out, whatever
 /// the provider decided, because an unknown value is never a zero (docs/protocol.md,
 /// "Quantities", "What the autoscaler does").
@@ -35,44 +27,27 @@ struct ItemEncoder<'q> {
     selector: Option<LabelSelector>,
 }
 
-/// A list in the client's encoding.
+/// Writes a list in the client's encoding.
 pub(super) struct ListWriter<'q> {
-    of: GroupVersion,
     items: ItemEncoder<'q>,
-    out: Vec<u8>,
-    /// The length of `out` before the first item.
-    head: usize,
+    list: ListEncoder,
 }
 
 impl<'q> ListWriter<'q> {
     /// An empty list. Items of custom metrics repeat the query's metric and selector.
     pub(super) fn new(of: GroupVersion, query: &'q Query, encoding: Encoding) -> Self {
-        let out = match encoding {
-            Encoding::Json => format!(
-                "{{\"kind\":\"{}\",\"apiVersion\":\"{of}\",\"metadata\":{{}},\"items\":[",
-                of.group.list_kind()
-            )
-            .into_bytes(),
-            Encoding::Protobuf => {
-                let mut out = vec![0; ENVELOPE_ROOM];
-                encoding::message::encode(1, &ListMeta {}, &mut out);
-                out
-            }
-        };
-        let items = ItemEncoder {
-            version: of.version,
-            encoding,
-            metric: &query.metric,
-            selector: match of.group {
-                MetricsGroup::Custom => LabelSelector::of(&query.selector),
-                MetricsGroup::External | MetricsGroup::Resource => None,
-            },
-        };
+        let kind = of.group.list_kind().to_owned();
         Self {
-            of,
-            items,
-            head: out.len(),
-            out,
+            items: ItemEncoder {
+                version: of.version,
+                encoding,
+                metric: &query.metric,
+                selector: match of.group {
+                    MetricsGroup::Custom => LabelSelector::of(&query.selector),
+                    MetricsGroup::External | MetricsGroup::Resource => None,
+                },
+            },
+            list: ListEncoder::new(encoding, of.to_string(), kind),
         }
     }
 
@@ -80,38 +55,20 @@ impl<'q> ListWriter<'q> {
     ///
     /// # Errors
     /// When an item is required and there is none.
-    pub(super) fn finish(mut self, requires_item: bool) -> Result<Bytes, ProviderError> {
-        let is_empty = self.out.len() == self.head;
-        if is_empty && requires_item {
+    pub(super) fn finish(self, requires_item: bool) -> Result<Bytes, ProviderError> {
+        if requires_item && self.list.is_empty() {
             let reason = "no fresh value that is a number";
             return Err(ProviderError::NoValue(reason.to_owned()));
         }
-        let start = match self.items.encoding {
-            Encoding::Json => {
-                // The comma after the last item.
-                self.out.truncate(self.out.len() - usize::from(!is_empty));
-                self.out.extend_from_slice(b"]}\n");
-                0
-            }
-            Encoding::Protobuf => {
-                let raw_len = self.out.len() - ENVELOPE_ROOM;
-                let kind = self.of.group.list_kind();
-                let head = envelope_head(&self.of.to_string(), kind, raw_len);
-                let start = ENVELOPE_ROOM - head.len();
-                self.out[start..ENVELOPE_ROOM].copy_from_slice(&head);
-                self.out.extend_from_slice(&ENVELOPE_END);
-                start
-            }
-        };
-        Ok(Bytes::from(self.out).slice(start..))
+        Ok(self.list.finish())
     }
 }
 
 impl ValueSink for ListWriter<'_> {
     fn item(&mut self, item: Item<'_>) {
         match item {
-            Item::Custom(item) => self.items.custom(&item, &mut self.out),
-            Item::External(item) => self.items.external(&item, &mut self.out),
+            Item::Custom(item) => self.items.custom(&item, self.list.items()),
+            Item::External(item) => self.items.external(&item, self.list.items()),
         }
     }
 
@@ -119,7 +76,7 @@ impl ValueSink for ListWriter<'_> {
     /// bytes in all lists of a version and an encoding.
     fn stored(&mut self, items: &StoredItems<'_>) {
         let encode = |item: &CustomItem<'_>, out: &mut Vec<u8>| self.items.custom(item, out);
-        items.append(self.items.place(), encode, &mut self.out);
+        items.append(self.items.place(), encode, self.list.items());
     }
 }
 
@@ -151,7 +108,8 @@ impl ItemEncoder<'_> {
         let name = Some(self.metric.to_owned());
         let selector = self.selector.clone();
         match self.version {
-            Version::V1Beta1 => self.append(
+            Version::V1Beta1 => append_item(
+                self.encoding,
                 &MetricValueV1Beta1 {
                     described_object,
                     metric_name: name,
@@ -162,7 +120,8 @@ impl ItemEncoder<'_> {
                 },
                 out,
             ),
-            Version::V1Beta2 | Version::V1 => self.append(
+            Version::V1Beta2 | Version::V1 => append_item(
+                self.encoding,
                 &MetricValueV1Beta2 {
                     described_object,
                     metric: Some(MetricIdentifier { name, selector }),
@@ -189,19 +148,7 @@ impl ItemEncoder<'_> {
             window: window_of(item.value),
             value: Some(value),
         };
-        self.append(&message, out);
-    }
-
-    /// Appends an item as lists contain it: in JSON with a comma, in protobuf as field 2.
-    fn append(&self, item: &(impl Message + Serialize), out: &mut Vec<u8>) {
-        match self.encoding {
-            Encoding::Json => {
-                // Writing to memory does not fail, and all keys are strings.
-                let _ = serde_json::to_writer(&mut *out, item);
-                out.push(b',');
-            }
-            Encoding::Protobuf => encoding::message::encode(2, item, out),
-        }
+        append_item(self.encoding, &message, out);
     }
 }
 

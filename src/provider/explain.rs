@@ -30,11 +30,11 @@ impl GpuProvider {
     ) -> Result<Explanation, ProviderError> {
         let mut sum = Sum::default();
         let mut add = |item: Item<'_>| sum.add(item.value());
-        let answer = self.values_at(current, (query, looks), &mut add);
+        let answer = self.values_at(current, query, looks, &mut add);
         let (_, value, no_value) = sum.after(answer)?;
         let namespace = match &query.of {
             ValuesOf::Objects(objects) => {
-                return self.explained(objects, (query, looks), current, (value, no_value));
+                return self.explained(current, objects, query, looks, (value, no_value));
             }
             ValuesOf::Namespace(namespace) => namespace,
         };
@@ -50,18 +50,20 @@ impl GpuProvider {
 
     fn explained(
         &self,
-        objects: &ObjectSelection,
-        (query, looks): (&Query, u64),
         current: Option<&ServedSnapshot>,
+        objects: &ObjectSelection,
+        query: &Query,
+        looks: u64,
         (value, mut no_value): (Option<Value>, Option<String>),
     ) -> Result<Explanation, ProviderError> {
         let metric = self.metric(&query.metric);
-        let (Which::Named(name), Some(metric), Some(current)) = (&objects.which, metric, current)
+        let (Which::Named(name), Some((metric, spec)), Some(current)) =
+            (&objects.which, metric, current)
         else {
             return Err(ProviderError::NoSuchMetric);
         };
         let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
-        let lookup = current.lookup(metric, query, looks)?;
+        let lookup = current.lookup(metric, spec, query, looks)?;
         let group = current.snapshot.layout().object(resource, namespace, name);
         let selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
@@ -74,7 +76,7 @@ impl GpuProvider {
                 "pods" => elsewhere(&current.snapshot, namespace, name),
                 _ => None,
             };
-            let why = why.or_else(|| not_listed(&current.snapshot, resource, (namespace, name)));
+            let why = why.or_else(|| not_listed(&current.snapshot, resource, namespace, name));
             no_value = why.or(no_value);
         }
         let group = group.filter(|_| lookup.spec.measure != Measure::OriginalAverage);
@@ -142,11 +144,7 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
 
 /// The note that the cluster has no object with this name; `None`: it has one, or there is
 /// no cluster.
-fn not_listed(
-    snapshot: &Snapshot,
-    resource: &str,
-    (namespace, name): (&str, &str),
-) -> Option<String> {
+fn not_listed(snapshot: &Snapshot, resource: &str, namespace: &str, name: &str) -> Option<String> {
     let inventory = snapshot.layout().inventory();
     if inventory.authority != InventoryOrigin::Cluster {
         return None;

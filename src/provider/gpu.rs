@@ -201,19 +201,20 @@ impl GpuProvider {
         looks: u64,
         sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
-        self.values_at(self.current.load().as_deref(), (query, looks), sink)
+        self.values_at(self.current.load().as_deref(), query, looks, sink)
     }
 
     /// [`GpuProvider::values`] for one snapshot.
     pub(super) fn values_at(
         &self,
         current: Option<&ServedSnapshot>,
-        asked: (&Query, u64),
+        query: &Query,
+        looks: u64,
         sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
-        match &asked.0.of {
-            ValuesOf::Objects(objects) => self.custom(current, objects, asked, sink),
-            ValuesOf::Namespace(namespace) => self.external(current, namespace, asked, sink),
+        match &query.of {
+            ValuesOf::Objects(objects) => self.custom(current, objects, query, looks, sink),
+            ValuesOf::Namespace(namespace) => self.external(current, namespace, query, looks, sink),
         }
     }
 
@@ -221,7 +222,8 @@ impl GpuProvider {
         &self,
         current: Option<&ServedSnapshot>,
         objects: &ObjectSelection,
-        (query, looks): (&Query, u64),
+        query: &Query,
+        looks: u64,
         sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         let metric = self.metric(&query.metric);
@@ -242,7 +244,7 @@ impl GpuProvider {
             return Err(ProviderError::WrongScope);
         }
         let current = current.ok_or_else(|| self.not_ready())?;
-        let lookup = current.lookup((metric, spec), query, looks)?;
+        let lookup = current.lookup(metric, spec, query, looks)?;
         if spec.measure == Measure::OriginalAverage {
             return original_of_namespaces(&lookup, kind, &objects.which, sink);
         }

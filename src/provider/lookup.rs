@@ -71,7 +71,8 @@ impl ServedSnapshot {
 
     pub(super) fn lookup<'a>(
         &'a self,
-        (metric, spec): (usize, &'a MetricSpec),
+        metric: usize,
+        spec: &'a MetricSpec,
         query: &Query,
         looks: u64,
     ) -> Result<Lookup<'a>, ProviderError> {

@@ -68,7 +68,6 @@ async fn requests_are_counted_by_verb_group_and_resource() {
         ("GET", "/openapi/v2"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),
-        ("GET", "/version"),
         ("BREW", "/nope"),
     ] {
         server.send(method, path, &[]).await;
@@ -83,7 +82,6 @@ async fn requests_are_counted_by_verb_group_and_resource() {
         ("get", "", "openapi", 200, 1),
         ("get", "", "health", 200, 1),
         ("get", "", "metrics", 200, 1),
-        ("get", "", "version", 200, 1),
         ("other", "", "other", 404, 1),
     ]
     .map(|(verb, group, resource, code, count)| {
@@ -143,16 +141,6 @@ async fn s103_discovery_and_readiness_stay_while_the_backend_is_down() {
         assert_eq!((answer.status, answer.header("retry-after")), (503, None));
     }
     assert_eq!(server.get("/readyz").await.status, 200);
-}
-
-#[tokio::test]
-async fn the_version_has_the_form_of_kubectl() {
-    let (server, _) = server().await;
-    let body = server.get("/version").await.json();
-    assert_eq!(body["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
-    for field in ["major", "minor", "gitCommit", "buildDate", "platform"] {
-        assert!(body[field].is_string(), "{field}");
-    }
 }
 
 async fn ask(router: &Router, target: &str) -> (u16, String) {

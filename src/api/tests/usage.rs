@@ -5,9 +5,8 @@ use std::future::ready;
 use prost::Message;
 use serde_json::json;
 
-use super::messages::Unknown;
+use super::messages::{PodMetricsList, Unknown};
 use super::*;
-use crate::api::usage_messages::PodMetricsList;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::tests::FakeObjects;
@@ -239,9 +238,6 @@ async fn s120_the_group_is_in_discovery_with_both_versions() {
         let found = server.get(path).await.json();
         assert_eq!(found["resources"], resources, "{path}");
     }
-    let group = server.get("/apis/metrics.k8s.io").await.json();
-    assert_eq!(group["preferredVersion"]["version"], "v1");
-    assert_eq!(group["versions"].as_array().unwrap().len(), 2);
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let all = server.send("GET", "/apis", &[("Accept", v2)]).await.json();
     let mut groups = all["items"].as_array().unwrap().iter();
@@ -265,12 +261,7 @@ async fn s120_the_group_is_served_while_there_are_rules() {
     for (rules, status) in [(None, 404), (Some(rules()), 200), (None, 404)] {
         let is_served = rules.is_some();
         provider.tell_usage(rules);
-        for path in [
-            METRICS,
-            OLDER,
-            &format!("{METRICS}/nodes"),
-            "/apis/metrics.k8s.io",
-        ] {
+        for path in [METRICS, OLDER, &format!("{METRICS}/nodes")] {
             assert_eq!(server.get(path).await.status, status, "{path}");
         }
         let groups = server.get("/apis").await.text();

@@ -30,7 +30,7 @@ impl GpuProvider {
             .named(&query.metric)
             .ok_or(ProviderError::NoSuchMetric)?;
         let current = current.ok_or_else(|| self.not_ready())?;
-        let mut lookup = current.lookup((place, spec), query, looks)?;
+        let mut lookup = current.lookup(place, spec, query, looks)?;
         if reach == Reach::Fleet {
             lookup.prefer(FLEET_WINDOW);
         }
@@ -49,7 +49,8 @@ impl GpuProvider {
         &self,
         current: Option<&ServedSnapshot>,
         namespace: &str,
-        (query, looks): (&Query, u64),
+        query: &Query,
+        looks: u64,
         sink: &mut dyn ValueSink,
     ) -> Result<(), ProviderError> {
         let Sought {

@@ -36,14 +36,6 @@ pub(super) fn groups(served: &[ServedGroup]) -> Vec<u8> {
     encode::json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
-/// `GET /apis/<group>`.
-pub(super) fn group(group: &ServedGroup) -> Vec<u8> {
-    let mut described = described(group);
-    described["kind"] = "APIGroup".into();
-    described["apiVersion"] = "v1".into();
-    encode::json(&described)
-}
-
 /// `GET /apis/<group>/<version>`. The field `server` is the name by which a client can
 /// recognize this server. Other clients ignore unknown fields.
 pub(super) fn resources(group: &ServedGroup, version: &str, server: &str) -> Vec<u8> {

@@ -101,7 +101,6 @@ impl Documents {
                 v3_paths.insert(name, json!({"serverRelativeURL": url}));
                 by_path.insert(v3_path, v3.clone());
             }
-            by_path.insert(path, Document::json(discovery::group(group)));
         }
         let v3_root = encode::json(&json!({"paths": Json::Object(v3_paths)}));
         by_path.insert("/openapi/v3".to_owned(), Document::json(v3_root));

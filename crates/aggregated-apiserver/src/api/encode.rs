@@ -1,16 +1,18 @@
 //! Objects in JSON and in Kubernetes' protobuf (docs/protocol.md, "Protobuf").
 
+use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{self, WireType};
 use serde::Serialize;
 
 use super::negotiate::Encoding;
+use super::status::ListMeta;
 
 /// The first bytes of every Kubernetes protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
 /// The end of a protobuf document: `contentEncoding` and `contentType`, empty, as Go writes
 /// them.
-pub const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
+const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// An object in JSON, with its kind and version beside its fields.
 #[derive(Serialize)]
@@ -62,8 +64,92 @@ pub fn json(value: &impl Serialize) -> Vec<u8> {
     out
 }
 
+/// A list that is encoded item by item.
+#[derive(Debug)]
+pub struct ListEncoder {
+    encoding: Encoding,
+    api_version: String,
+    kind: String,
+    out: Vec<u8>,
+    /// The length of `out` before the first item.
+    head: usize,
+}
+
+/// Bytes reserved before a protobuf list for the start of its envelope, whose length depends
+/// on the complete list. The longest one has some 80 bytes.
+const ENVELOPE_ROOM: usize = 128;
+
+impl ListEncoder {
+    /// An empty list.
+    pub fn new(encoding: Encoding, api_version: String, kind: String) -> Self {
+        let mut out = Vec::new();
+        match encoding {
+            Encoding::Json => {
+                let start = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#);
+                out.extend_from_slice(start.as_bytes());
+                out.extend_from_slice(br#""metadata":{},"items":["#);
+            }
+            Encoding::Protobuf => {
+                out.resize(ENVELOPE_ROOM, 0);
+                encoding::message::encode(1, &ListMeta {}, &mut out);
+            }
+        }
+        Self {
+            encoding,
+            api_version,
+            kind,
+            head: out.len(),
+            out,
+        }
+    }
+
+    /// Where items are appended, encoded by [`append_item`].
+    pub fn items(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Whether the list has no item.
+    pub fn is_empty(&self) -> bool {
+        self.out.len() == self.head
+    }
+
+    /// The document.
+    pub fn finish(mut self) -> Bytes {
+        match self.encoding {
+            Encoding::Json => {
+                if !self.is_empty() {
+                    // The comma after the last item.
+                    self.out.pop();
+                }
+                self.out.extend_from_slice(b"]}\n");
+                self.out.into()
+            }
+            Encoding::Protobuf => {
+                let raw_len = self.out.len() - ENVELOPE_ROOM;
+                let head = envelope_head(&self.api_version, &self.kind, raw_len);
+                let start = ENVELOPE_ROOM.saturating_sub(head.len());
+                self.out.splice(start..ENVELOPE_ROOM, head);
+                self.out.extend_from_slice(&ENVELOPE_END);
+                Bytes::from(self.out).slice(start..)
+            }
+        }
+    }
+}
+
+/// Appends an item as lists contain it: in JSON followed by a comma, in protobuf as field 2.
+pub fn append_item(encoding: Encoding, item: &(impl Message + Serialize), out: &mut Vec<u8>) {
+    match encoding {
+        Encoding::Json => {
+            // Writing to memory does not fail, and all keys are strings.
+            let _ = serde_json::to_writer(&mut *out, item);
+            out.push(b',');
+        }
+        Encoding::Protobuf => encoding::message::encode(2, item, out),
+    }
+}
+
 /// The start of a protobuf document, up to its message of `raw_len` bytes.
-pub fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
+fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
     let type_meta = TypeMeta {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),

@@ -197,7 +197,7 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     assert_eq!(log.text().lines().count(), 50);
     // Lines of another verdict have their own limit.
     reviewer.mood(Mood::Failing);
-    assert_eq!(code(&service, "/version").await, 500);
+    assert_eq!(code(&service, "/metrics").await, 500);
     assert!(log.text().contains("request failed"));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let text = log.text();
