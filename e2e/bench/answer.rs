@@ -27,7 +27,7 @@ use super::{best_of, ms, row, runtime};
 const PODS: usize = 1_000;
 
 /// The media types that a client accepts, by name.
-pub(super) const FORMS: [(&str, &str); 2] = [
+pub(super) const ENCODINGS: [(&str, &str); 2] = [
     ("JSON", "application/json"),
     ("protobuf", "application/vnd.kubernetes.protobuf, */*"),
 ];
@@ -89,12 +89,12 @@ pub(super) fn run() {
     let served = Served::new(snapshot, bench.now);
     assert!(served.pods >= PODS, "{} pods are enough", served.pods);
     let mut tls = Tls::new();
-    for (form, accept) in FORMS {
+    for (encoding, accept) in ENCODINGS {
         for (what, query) in [
             ("all pods", ""),
             ("by label selector", "?labelSelector=tier%20notin%20(none)"),
         ] {
-            one(&served, &mut tls, (form, accept), (what, query));
+            one(&served, &mut tls, (encoding, accept), (what, query));
         }
     }
 }
@@ -114,7 +114,12 @@ fn largest(snapshot: &Snapshot) -> (String, usize) {
     (namespace, served)
 }
 
-fn one(served: &Served, tls: &mut Tls, (form, accept): (&str, &str), (what, query): (&str, &str)) {
+fn one(
+    served: &Served,
+    tls: &mut Tls,
+    (encoding, accept): (&str, &str),
+    (what, query): (&str, &str),
+) {
     let (pods, namespace) = (served.pods, served.namespace.as_str());
     let parts = served.request(accept, query);
     let (elapsed, response) = best_of(200, || served.ask(&parts));
@@ -126,13 +131,13 @@ fn one(served: &Served, tls: &mut Tls, (form, accept): (&str, &str), (what, quer
     let ratio = elapsed.as_secs_f64() / encryption.as_secs_f64();
     let size = format!("{pods} pods, {} kB", body.len() / 1000);
     row(
-        &format!("answer a list, {form}, {what}"),
+        &format!("answer a list, {encoding}, {what}"),
         &size,
         &format!("{}; {ratio:.2} × encryption", ms(elapsed)),
         "< 1 × encryption",
     );
     row(
-        &format!("encrypt that answer, {form}"),
+        &format!("encrypt that answer, {encoding}"),
         &size,
         &ms(encryption),
         "",

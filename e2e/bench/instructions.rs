@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::answer::{FORMS, Served};
+use super::answer::{ENCODINGS, Served};
 use super::fleet::{Bench, SCRAPE};
 use super::poll::with_other_pods;
 use super::row;
@@ -109,7 +109,7 @@ pub(super) fn child() {
     let other = with_other_pods(&inventory, 0);
     let snapshot = counted(|| bench.pipeline.publish(&other, bench.now));
     let served = Served::new(snapshot, bench.now);
-    for (_, accept) in FORMS {
+    for (_, accept) in ENCODINGS {
         let parts = served.request(accept, "?labelSelector=tier%20notin%20(none)");
         served.ask(&parts);
         let response = counted(|| served.ask(&parts));

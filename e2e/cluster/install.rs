@@ -125,11 +125,6 @@ fn s109_kubectl_is_content(lab: &Lab) {
     }
     let said = lab.plane.run("explain hpa.spec.metrics.pods.metric");
     assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
-    // A metric of the other group is part of a resource, which kubectl does not
-    // explain.
-    let version = "--api-version=external.metrics.k8s.io/v1beta1";
-    let said = lab.plane.kubectl(&["explain", "gpu_held_count", version]);
-    assert!(said.contains("ExternalMetricValueList"), "{said}");
 }
 
 fn s114_rights_count_by_name_and_namespace(lab: &Lab) {

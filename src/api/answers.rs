@@ -128,7 +128,6 @@ impl Api {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
         let params = parsed.params.as_ref();
         let params = params.map_err(|reason| Refusal::Malformed(reason.clone()))?;
-        params.check_timeout()?;
         let values = Values {
             provider: &*self.inner.provider,
             params,

@@ -1,9 +1,7 @@
 //! Query parameters (docs/protocol.md, "Query parameters"). The first value of a name is
 //! used; unknown names are ignored.
 
-use aggregated_apiserver::api::quote::quote;
 use aggregated_apiserver::refusal::Refusal;
-use apimachinery::duration::parse_duration;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
 
@@ -16,7 +14,6 @@ pub(crate) struct Params {
     pub(crate) metric_label_selector: Option<String>,
     field_selector: Option<String>,
     watch: Option<String>,
-    timeout: Option<String>,
     explain: Option<String>,
     /// The kind of the items of a list of devices.
     pub(crate) by: Option<String>,
@@ -36,7 +33,6 @@ impl Params {
                 "metricLabelSelector" => &mut params.metric_label_selector,
                 "fieldSelector" => &mut params.field_selector,
                 "watch" => &mut params.watch,
-                "timeout" => &mut params.timeout,
                 "explain" => &mut params.explain,
                 "by" => &mut params.by,
                 _ => continue,
@@ -59,28 +55,14 @@ impl Params {
         is_on(self.explain.as_deref())
     }
 
-    /// Checks `timeout`, which otherwise has no effect.
-    pub(crate) fn check_timeout(&self) -> Result<(), Refusal> {
-        match self.timeout.as_deref() {
-            Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
-                Err(Refusal::Malformed(format!(
-                    "invalid timeout specified in the request URL - time: invalid duration {}",
-                    quote(text)
-                )))
-            }
-            _ => Ok(()),
+    /// Refuses `fieldSelector`: values have no fields. Without it the answer would be too broad.
+    pub(crate) fn refuse_field_selector(&self) -> Result<(), Refusal> {
+        match self.field_selector.as_deref() {
+            None | Some("") => Ok(()),
+            Some(_) => Err(Refusal::Malformed(
+                "fieldSelector is not supported here, use labelSelector".to_owned(),
+            )),
         }
-    }
-
-    /// Checks `fieldSelector`, which may only repeat the `name` of the single object requested.
-    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Refusal> {
-        let fields = self.fields()?;
-        let of_name = name.map(|name| FieldSelector::parse(&format!("metadata.name={name}")));
-        if fields == FieldSelector::default() || of_name == Some(Ok(fields)) {
-            return Ok(());
-        }
-        let reason = "fieldSelector metadata.name doesn't match requested name";
-        Err(Refusal::Malformed(reason.to_owned()))
     }
 
     /// `fieldSelector` of a list of pods or nodes.

@@ -46,7 +46,7 @@ impl Values<'_> {
         let label_selector = selector(self.params.label_selector.as_deref())?;
         let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
         let objects = objects(target, label_selector);
-        self.check(target.of, objects.name(), &objects.resource)?;
+        self.check(target.of, &objects.resource)?;
         if self.params.explain() && objects.name().is_none() {
             let reason = "explain needs the name of one object".to_owned();
             return Err(Refusal::Malformed(reason));
@@ -67,7 +67,7 @@ impl Values<'_> {
         encoding: Encoding,
     ) -> Result<Bytes, Refusal> {
         let selector = selector(self.params.label_selector.as_deref())?;
-        self.check(of, None, "*")?;
+        self.check(of, "*")?;
         let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
         self.list(of, &query, encoding, false).await
     }
@@ -111,7 +111,7 @@ impl Values<'_> {
         of: GroupVersion,
         configuration: &[(String, String)],
     ) -> Result<Bytes, Refusal> {
-        self.check(of, None, FINDINGS)?;
+        self.check(of, FINDINGS)?;
         let report = self.provider.findings();
         Ok(json(&serde_json::json!({
             "kind": "FindingList", "apiVersion": of.to_string(), "metadata": {},
@@ -135,7 +135,7 @@ impl Values<'_> {
             #[serde(flatten)]
             list: DeviceList,
         }
-        self.check(of, None, DEVICES)?;
+        self.check(of, DEVICES)?;
         let kinds = kinds(self.params.by.as_deref().unwrap_or("pod"), namespace);
         let asked = DevicesQuery {
             kinds: kinds.ok_or_else(|| Refusal::Malformed(NO_SUCH_BY.to_owned()))?,
@@ -158,8 +158,8 @@ impl Values<'_> {
     }
 
     /// Refuses parameters that lists of values do not support.
-    fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Refusal> {
-        self.params.check_field_selector(name)?;
+    fn check(&self, of: GroupVersion, resource: &str) -> Result<(), Refusal> {
+        self.params.refuse_field_selector()?;
         if self.params.watch() {
             return Err(Refusal::WatchNotSupported {
                 group: of.group.name(),

@@ -87,13 +87,11 @@ async fn s024_malformed_selectors_are_bad_requests() {
 }
 
 #[tokio::test]
-async fn s025_a_field_selector_may_only_repeat_the_name() {
+async fn s025_a_field_selector_is_refused() {
     let (server, _) = server().await;
     for (target, code) in [
-        ("a/m?fieldSelector=metadata.name%3Da", 200),
-        ("a/m?fieldSelector=metadata.name%3D%3Da", 200),
         ("a/m?fieldSelector=", 200),
-        ("a/m?fieldSelector=metadata.name%3Db", 400),
+        ("a/m?fieldSelector=metadata.name%3Da", 400),
         ("*/m?fieldSelector=metadata.name%3Da", 400),
         ("a/m?fieldSelector=spec.nodeName%3Da", 400),
     ] {
@@ -107,7 +105,7 @@ async fn s025_a_field_selector_may_only_repeat_the_name() {
 async fn s026_other_parameters_change_nothing() {
     let (server, _) = server().await;
     let plain = pods(&server, "*/m").await.body;
-    let queries = "limit=1 continue=abc resourceVersion=0 x=y&&= timeoutSeconds=1 at=noon";
+    let queries = "limit=1 continue=abc resourceVersion=0 x=y&&= timeout=abc pretty=1 at=noon";
     for query in queries.split(' ') {
         let answer = pods(&server, &format!("*/m?{query}")).await;
         assert_eq!(answer.body, plain, "{query}");
@@ -115,7 +113,7 @@ async fn s026_other_parameters_change_nothing() {
 }
 
 #[tokio::test]
-async fn s027_watching_is_refused_and_timeouts_are_checked() {
+async fn s027_watching_is_refused() {
     let (server, _) = server().await;
     let custom = format!("{V2}/namespaces/ns/pods/*/m");
     let external = format!("{EXT}/namespaces/ns/queue_depth");
@@ -127,9 +125,6 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
             ("watch=false", 200),
             ("watch=False", 200),
             ("watch=0", 200),
-            ("timeout=5s", 200),
-            ("timeout=0", 200),
-            ("timeout=abc", 400),
         ] {
             let answer = server.get(&format!("{path}?{query}")).await;
             assert_eq!(answer.status, code, "{path} {query}");
@@ -138,11 +133,6 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
     let body = status(&server.get(&format!("{custom}?watch=1")).await);
     let wanted = r#"watch is not supported on resources of kind "pods.custom.metrics.k8s.io""#;
     assert_eq!(body["message"], wanted);
-    let details = json!({"group": "custom.metrics.k8s.io", "kind": "pods"});
-    assert_eq!(body["details"], details);
-    let message = status(&server.get(&format!("{custom}?timeout=abc")).await)["message"].clone();
-    let wanted = "invalid timeout specified in the request URL - time: invalid duration \"abc\"";
-    assert_eq!(message, wanted);
 }
 
 /// An explanation reveals the value, so it needs the same access.

@@ -20,7 +20,8 @@ pub struct ListMeta {}
 
 /// `metav1.Status`, with the field numbers of apimachinery's
 /// `pkg/apis/meta/v1/generated.proto`. Every scalar is optional, because proto2 distinguishes
-/// an absent value from a default. serde writes the same fields as JSON.
+/// an absent value from a default. serde writes the same fields as JSON. The details, which
+/// repeat the message in fields, are left out.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
@@ -32,29 +33,8 @@ pub(super) struct Status {
     pub(super) message: Option<String>,
     #[prost(string, optional, tag = "4")]
     pub(super) reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(message, optional, tag = "5")]
-    details: Option<StatusDetails>,
     #[prost(int32, optional, tag = "6")]
     code: Option<i32>,
-}
-
-/// `metav1.StatusDetails`.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StatusDetails {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(string, optional, tag = "1")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(string, optional, tag = "2")]
-    group: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(string, optional, tag = "3")]
-    kind: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[prost(int32, optional, tag = "5")]
-    retry_after_seconds: Option<i32>,
 }
 
 /// The response to a refused request, without details that are for the log only.
@@ -66,7 +46,6 @@ pub(super) fn status(refusal: &Refusal) -> (StatusCode, Status) {
         status: Some("Failure".to_owned()),
         message: Some(shortened(&escaped(&message), MAX_MESSAGE).into_owned()),
         reason: Some(reason(code).to_owned()),
-        details: details(refusal),
         code: Some(code.as_u16().into()),
     };
     (code, status)
@@ -177,37 +156,6 @@ fn forbidden(user: &str, what: &Access, reason: &str) -> String {
         "" => refused,
         reason => format!("{refused}: {reason}"),
     }
-}
-
-/// The details. Upstream's errors have empty ones where this server has no field to set.
-fn details(refusal: &Refusal) -> Option<StatusDetails> {
-    let mut details = StatusDetails::default();
-    match refusal {
-        Refusal::Impersonation
-        | Refusal::NoSuchPath
-        | Refusal::MethodNotAllowed
-        | Refusal::TimedOut => {}
-        Refusal::Busy | Refusal::TooMuchWork => details.retry_after_seconds = Some(1),
-        Refusal::WatchNotSupported { group, resource } => {
-            details.group = Some((*group).to_owned());
-            details.kind = Some(resource.clone());
-        }
-        Refusal::Forbidden { what, .. } => {
-            if let Access::Resource {
-                group,
-                resource,
-                name,
-                ..
-            } = &**what
-            {
-                details.name = Some(name.clone()).filter(|name| !name.is_empty());
-                details.group = Some(group.clone());
-                details.kind = Some(resource.clone());
-            }
-        }
-        _ => return None,
-    }
-    Some(details)
 }
 
 /// The reason of a code (apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`).

@@ -54,7 +54,6 @@ async fn s055_a_certificate_of_a_foreign_authority_is_refused_everywhere() {
         for target in [VALUES, "/readyz", "/apis"] {
             let answer = scene.ask(Some(&shown), target, &AS_MASTER).await;
             assert_eq!(refused(&answer, 401), "Unauthorized", "{target}");
-            assert_eq!(answer.json().get("details"), None);
         }
     }
     assert_eq!(scene.times_served(), 0);
