@@ -65,14 +65,16 @@ const OWN: [&str; 6] = [
 ];
 
 /// Filter directives for a level. Libraries log at most `info`, unless the level is
-/// `trace`, because details of their connections concern other programs.
+/// `trace`, because details of their connections concern other programs. The client of
+/// kube-apiserver logs every failed attempt; the server logs a failure once.
 fn directives(level: tracing::Level) -> String {
     match level {
+        tracing::Level::TRACE => "trace".to_owned(),
         tracing::Level::DEBUG => {
             let own = OWN.map(|name| format!(",{name}=debug"));
-            format!("info{}", own.concat())
+            format!("info,kube_client=off{}", own.concat())
         }
-        level => level.as_str().to_ascii_lowercase(),
+        level => format!("{},kube_client=off", level.as_str().to_ascii_lowercase()),
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::WatchEvent;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -53,7 +55,6 @@ pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sende
                     *known = data;
                     changed
                 });
-                reporter.contact(1);
                 reporter.well();
                 let version = map.metadata.resource_version.unwrap_or_default();
                 changed = changes(&client, &version).await;
@@ -77,9 +78,10 @@ async fn changes(client: &Client, version: &str) -> bool {
          &resourceVersion={version}&timeoutSeconds={}",
         WATCH.as_secs()
     );
-    let Ok(mut body) = client.open(&path, "application/json").await else {
+    let Ok(events) = client.events(&path, "application/json").await else {
         return false;
     };
-    let event = client.piece(&mut body, WATCH + SILENCE).await;
-    event.is_ok_and(|event| event.is_some_and(|it| !it.starts_with(br#"{"type":"ERROR""#)))
+    let mut events = std::pin::pin!(events);
+    let event = tokio::time::timeout(WATCH + SILENCE, events.next()).await;
+    matches!(event, Ok(Some(Ok(event))) if !matches!(event, WatchEvent::Error(_)))
 }

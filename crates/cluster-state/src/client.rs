@@ -1,10 +1,9 @@
 //! The connection to kube-apiserver, from a kubeconfig or the pod's service account.
 //!
-//! Uses `kube`'s configuration and authentication (tokens and the authority are read
-//! again when their files change), but its own stack and calls, because `kube` 5 logs
-//! every failed attempt as an error (`kube-client/src/client/builder.rs`,
-//! `on_failure`) and the text of every answer that it cannot decode (`client/mod.rs`,
-//! `request`), which for a TokenReview holds the token.
+//! The stack is that of `kube`: tokens and the authority are read again when their files
+//! change. Its log lines are switched off (`telemetry` of the server), because it reports every
+//! failed attempt. Answers are decoded here, because `kube::Client::request` logs the text of
+//! an answer that it cannot decode, which for a TokenReview holds the token.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,20 +12,20 @@ use std::time::Duration;
 
 use axum::Router;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use futures_util::{Stream, StreamExt};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::Config;
-use kube::client::{Body, ConfigExt};
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::WatchEvent;
+use kube::{Config, Error};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tower::{BoxError, ServiceBuilder};
+use serde_json::value::RawValue;
+use tower::util::MapResponseLayer;
 
 use super::error::{CallError, ClientError, chain, excerpt};
-use super::token::TokenFile;
 use limits::file::yaml;
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -38,11 +37,6 @@ const HEAD: Duration = Duration::from_secs(60);
 /// Timeout of a whole answer, except of a watch.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// Kernel probes detect a peer that vanished without closing the connection.
-const PROBE_AFTER: Duration = Duration::from_secs(30);
-const PROBE_EVERY: Duration = Duration::from_secs(10);
-const PROBES: u32 = 3;
-
 /// The largest answer about one object: a Secret has at most 1 MiB, a third more in
 /// base64, and its metadata.
 pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
@@ -50,8 +44,9 @@ pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes that are read of an error's body.
 const STATUS_BYTES: usize = 64 * 1024;
 
-/// The largest answer: some ten thousand objects.
-const DOCUMENT_BYTES: usize = 256 * 1024 * 1024;
+/// The largest answer: some ten thousand objects. Also the most bytes of one watch, which then
+/// ends and is resumed.
+const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
@@ -80,7 +75,6 @@ pub struct Client {
     address: Arc<str>,
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
-    token: Option<Arc<TokenFile>>,
     /// Path prefixes, and the in-process client that receives the requests for paths with
     /// one of them.
     near: Option<(&'static [&'static str], kube::Client)>,
@@ -100,36 +94,26 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be read or is invalid.
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
-        let ((mut config, cluster), from) = match access {
-            ClusterAccess::Kubeconfig(path) => (
-                read_kubeconfig(Some(path), None).await?,
-                path.display().to_string(),
-            ),
+        let (config, cluster) = match access {
+            ClusterAccess::Kubeconfig(path) => read_kubeconfig(Some(path), None).await?,
             ClusterAccess::User {
                 kubeconfig,
                 context,
-            } => {
-                let found = of_user(kubeconfig.as_deref(), context.as_deref()).await?;
-                (found, "kubeconfig".to_owned())
-            }
-            ClusterAccess::InCluster => (in_cluster()?, "service account".to_owned()),
+            } => of_user(kubeconfig.as_deref(), context.as_deref()).await?,
+            ClusterAccess::InCluster => in_cluster()?,
         };
         let address = config.cluster_url.to_string();
-        let token = match take_token_file(&mut config) {
-            Some(path) => Some(TokenFile::open(path).await?),
-            None => None,
-        };
         let client = stack(config).map_err(|error| {
             let why = chain(&error);
             ClientError(format!(
-                "{from}: {why}: check certificates, keys and the user's credentials there"
+                "the credentials for {address} cannot be used: {why}: check the certificates, keys \
+                 and the token of the kubeconfig or service account"
             ))
         })?;
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
             cluster: cluster.map(Into::into),
-            token: token.map(Arc::new),
             near: None,
         })
     }
@@ -141,7 +125,6 @@ impl Client {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
             cluster: None,
-            token: None,
             near: None,
         }
     }
@@ -172,7 +155,7 @@ impl Client {
     /// # Errors
     /// When there is no response, when it is an error, or when it does not have the form of `T`.
     pub async fn object<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        let body = self.get(path, "application/json", DOCUMENT_BYTES).await?;
+        let body = self.get(path, "application/json", ANSWER_BYTES).await?;
         serde_json::from_slice(&body).map_err(|error| self.garbled(error))
     }
 
@@ -182,12 +165,22 @@ impl Client {
         accept: &'static str,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let body = self.open(path, accept).await?;
+        let body = self.send(Method::GET, path, accept, Bytes::new()).await?;
         self.collect(body, limit).await
     }
 
-    pub(super) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, CallError> {
-        self.send(Method::GET, path, accept, Bytes::new()).await
+    /// The events of a watch, as they arrive.
+    pub(super) async fn events(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>>, CallError> {
+        let request = self.request(Method::GET, path, accept, Vec::new())?;
+        let events = tokio::time::timeout(HEAD, self.client.request_events(request)).await;
+        let events = events.map_err(|_| self.timeout(HEAD))?;
+        let events = events.map_err(|error| self.failed(error))?;
+        let client = self.clone();
+        Ok(events.map(move |event| event.map_err(|error| client.failed(error))))
     }
 
     /// A POST of JSON or a merge patch (RFC 7386) whose answer is read whole.
@@ -201,30 +194,6 @@ impl Client {
         self.collect(answer.await?, OBJECT_BYTES).await
     }
 
-    /// The next piece of a body; `None` at its end.
-    pub(super) async fn piece(
-        &self,
-        body: &mut Body,
-        within: Duration,
-    ) -> Result<Option<Bytes>, CallError> {
-        loop {
-            let frame = tokio::time::timeout(within, body.frame())
-                .await
-                .map_err(|_| self.timeout(within))?;
-            match frame {
-                None => return Ok(None),
-                Some(Err(error)) => {
-                    return Err(CallError::Cut(self.address.to_string(), chain(&error)));
-                }
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-            }
-        }
-    }
-
     /// The error for a response that violates the Kubernetes API.
     pub fn garbled(&self, reason: impl fmt::Display) -> CallError {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
@@ -234,8 +203,30 @@ impl Client {
         CallError::TooLarge(self.address.to_string(), limit)
     }
 
-    fn timeout(&self, after: Duration) -> CallError {
+    pub(super) fn timeout(&self, after: Duration) -> CallError {
         CallError::Timeout(self.address.to_string(), after)
+    }
+
+    fn request<B>(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: B,
+    ) -> Result<Request<B>, CallError> {
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(USER_AGENT, USER)
+            .header(ACCEPT, accept)
+            .header(CONTENT_TYPE, content);
+        // Paths contain names from objects. Only an invalid response can contain a name
+        // that makes an invalid path.
+        request.body(body).map_err(|error| self.garbled(error))
     }
 
     async fn send(
@@ -245,26 +236,7 @@ impl Client {
         accept: &'static str,
         body: Bytes,
     ) -> Result<Body, CallError> {
-        let content = match method {
-            Method::PATCH => "application/merge-patch+json",
-            _ => "application/json",
-        };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(USER_AGENT, HeaderValue::from_static(USER))
-            .header(ACCEPT, HeaderValue::from_static(accept));
-        if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
-        }
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, token.header().await);
-        }
-        // Paths contain names from objects. Only an invalid response can contain a name
-        // that makes an invalid path.
-        let request = request
-            .body(Body::from(body))
-            .map_err(|error| self.garbled(error))?;
+        let request = self.request(method, path, accept, Body::from(body))?;
         let client = match &self.near {
             Some((paths, near)) if paths.iter().any(|it| path.starts_with(it)) => near,
             _ => &self.client,
@@ -272,11 +244,21 @@ impl Client {
         let response = tokio::time::timeout(HEAD, client.send(request))
             .await
             .map_err(|_| self.timeout(HEAD))?
-            .map_err(|error| CallError::Unreachable(self.address.to_string(), chain(&error)))?;
+            .map_err(|error| self.failed(error))?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
         Err(self.refusal(response).await)
+    }
+
+    fn failed(&self, error: Error) -> CallError {
+        let address = self.address.to_string();
+        match error {
+            Error::Api(status) => self.refused(status.code, excerpt(&status.message)),
+            Error::SerdeError(error) => self.garbled(error),
+            Error::ReadEvents(error) => CallError::Cut(address, chain(&error)),
+            error => CallError::Unreachable(address, chain(&error)),
+        }
     }
 
     async fn refusal(&self, response: Response<Body>) -> CallError {
@@ -356,16 +338,6 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
     };
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;
-    let proxied = file.clusters.iter().any(|cluster| {
-        let proxy = cluster.cluster.as_ref().and_then(|c| c.proxy_url.as_ref());
-        proxy.is_some_and(|proxy| !proxy.is_empty())
-    });
-    if proxied {
-        return Err(ClientError(format!(
-            "kubeconfig {place}: proxy-url is not supported: set an address that can be reached \
-             without a proxy"
-        )));
-    }
     let options = KubeConfigOptions {
         context: context.map(str::to_owned),
         ..KubeConfigOptions::default()
@@ -377,50 +349,25 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
     Ok((config.map_err(|error| unusable(&error))?, cluster))
 }
 
-/// Takes the token file out of a configuration, if it is the credential in use
-/// (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
-fn take_token_file(config: &mut Config) -> Option<PathBuf> {
-    let auth = &mut config.auth_info;
-    let basic = auth.username.is_some() && auth.password.is_some();
-    if auth.auth_provider.is_some() || basic || auth.token.is_some() {
-        return None;
-    }
-    auth.token_file.take().map(Into::into)
-}
-
 fn in_cluster() -> Result<Found, ClientError> {
     let config = Config::incluster().map_err(|error| {
-        let missing = chain(&error);
         ClientError(format!(
-            "no kubeconfig was given and the server does not run in a pod with a service account: \
-             {missing}: set a kubeconfig, or mount the service account's token \
-             (automountServiceAccountToken: true)"
+            "no kubeconfig was given and the pod has no service account: {}: set a kubeconfig, or \
+             automountServiceAccountToken: true",
+            chain(&error)
         ))
     })?;
     Ok((config, None))
 }
 
-/// The layers that `kube` documents for a custom client.
-fn stack(config: Config) -> Result<kube::Client, kube::Error> {
-    // An error means that a provider is already installed. It is always this one.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT));
-    connector.set_keepalive(Some(PROBE_AFTER));
-    connector.set_keepalive_interval(Some(PROBE_EVERY));
-    connector.set_keepalive_retries(Some(PROBES));
-    let connector = config.rustls_https_connector_with_connector(connector)?;
-    let http: hyper_util::client::legacy::Client<_, Body> =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(kube::Client::new(service, config.default_namespace))
+/// The stack of `kube`, with limited answers.
+fn stack(mut config: Config) -> Result<kube::Client, Error> {
+    config.connect_timeout = Some(CONNECT);
+    // Callers repeat a call themselves, and say what fails meanwhile.
+    config.default_retry = false;
+    let limited = MapResponseLayer::new(|answer: Response<Box<DynBody>>| {
+        answer.map(|body| Limited::new(body, ANSWER_BYTES))
+    });
+    let client = ClientBuilder::try_from(config)?.with_layer(&limited);
+    Ok(client.build())
 }

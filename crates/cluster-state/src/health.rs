@@ -140,6 +140,16 @@ impl WatchRegistry {
         ))
     }
 
+    /// Sets the numbers of kept objects, by watch.
+    pub(super) fn count(&self, sizes: Vec<(String, usize)>) {
+        let mut states = self.0.lock();
+        for (name, objects) in sizes {
+            if let Some(watch) = states.watches.get_mut(&*name) {
+                watch.objects = objects;
+            }
+        }
+    }
+
     /// Registers a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
@@ -181,11 +191,8 @@ impl Reporter {
         states.watches.get_mut(&self.name).map(change)
     }
 
-    pub(super) fn contact(&self, objects: usize) {
-        self.change(|watch| {
-            watch.last_contact = Some(Instant::now());
-            watch.objects = objects;
-        });
+    pub(super) fn contact(&self) {
+        self.change(|watch| watch.last_contact = Some(Instant::now()));
     }
 
     pub(super) fn well(&mut self) {
@@ -193,6 +200,7 @@ impl Reporter {
         let outage = self.registry.0.lock().outage.set(None, now);
         let former = self.change(|watch| {
             watch.complete = true;
+            watch.last_contact = Some(now);
             watch.kinds.clear();
             watch.condition.set(None, now)
         });

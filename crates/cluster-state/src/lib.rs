@@ -2,11 +2,11 @@
 //! and the data of delegated authentication and authorization.
 //!
 //! ```text
-//!  pods ────────────────┐ list + watch                       ┌─► snapshot ─► Inventory
-//!  namespaces, nodes ───┼─ watch ─► wire ─► one table each ──┤
-//!  owners (metadata) ───┘                                    └─► kinds in use
-//!         ▲                                                          │
-//!         └─────── kind_watches: lookups, watches ◄─────────────────┘
+//!  pods ────────────────┐ list + watch                ┌─► snapshot ─► Inventory
+//!  namespaces, nodes ───┼─ watch ─► wire ─► keeper ───┤
+//!  owners (metadata) ───┘                  (tables)   └─► kinds in use
+//!         ▲                                                   │
+//!         └──────── kind_watches: lookups, watches ◄──────────┘
 //! ```
 //!
 //! Both the server and the commands use this crate.
@@ -46,8 +46,10 @@ mod departed;
 pub mod error;
 pub mod health;
 pub mod inventory;
+mod keeper;
 mod kind_watches;
 mod kinds;
+mod names;
 mod objects;
 mod pods;
 mod pool;
@@ -56,11 +58,9 @@ pub mod served;
 mod snapshot;
 mod state;
 mod table;
-mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod token;
 mod watch;
 mod wire;

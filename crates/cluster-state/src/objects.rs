@@ -35,16 +35,16 @@ impl Default for WatchSettings {
 /// The kept fields of the objects of one collection.
 pub(super) trait Kept: PartialEq + Sized {
     /// The decoded part of its `spec`.
-    type Spec: DeserializeOwned;
+    type Spec: DeserializeOwned + Send;
     /// The decoded part of its `status`.
-    type Status: DeserializeOwned;
+    type Status: DeserializeOwned + Send;
 
-    /// Reduces an object to its used fields; `None`: it is not needed.
+    /// Reduces an object to its used fields.
     fn keep(
         object: Object<Self::Spec, Self::Status>,
         pool: &mut Pool,
         settings: &WatchSettings,
-    ) -> Option<Self>;
+    ) -> Self;
 
     /// A fingerprint of the UID: it differs between objects of the same name.
     fn uid(&self) -> u64;
@@ -81,18 +81,14 @@ impl Kept for KeptObject {
     type Spec = IgnoredAny;
     type Status = IgnoredAny;
 
-    fn keep(
-        object: Object<IgnoredAny, IgnoredAny>,
-        pool: &mut Pool,
-        _: &WatchSettings,
-    ) -> Option<Self> {
+    fn keep(object: Object<IgnoredAny, IgnoredAny>, pool: &mut Pool, _: &WatchSettings) -> Self {
         let mut metadata = object.metadata;
-        Some(Self {
+        Self {
             uid: metadata.uid(),
             created: metadata.created(),
             controller: OwnerRef::take(&mut metadata, pool),
             labels: pool.labels(&metadata.labels.unwrap_or_default()),
-        })
+        }
     }
 
     fn uid(&self) -> u64 {

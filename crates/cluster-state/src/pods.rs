@@ -182,11 +182,7 @@ impl Kept for KeptPod {
     type Spec = PodSpec;
     type Status = PodStatus;
 
-    fn keep(
-        object: Object<PodSpec, PodStatus>,
-        pool: &mut Pool,
-        settings: &WatchSettings,
-    ) -> Option<Self> {
+    fn keep(object: Object<PodSpec, PodStatus>, pool: &mut Pool, settings: &WatchSettings) -> Self {
         let mut metadata = object.metadata;
         let (spec, status) = (
             object.spec.unwrap_or_default(),
@@ -200,7 +196,7 @@ impl Kept for KeptPod {
         let uncounted = has_share || claims;
         let may_hold = is_exporter || gpus > 0 || uncounted;
         let host = status.host_ip.as_deref().filter(|_| may_hold);
-        Some(Self {
+        Self {
             uid: metadata.uid(),
             controller: OwnerRef::take(&mut metadata, pool),
             terminating: metadata.deletion_timestamp.is_some(),
@@ -214,7 +210,7 @@ impl Kept for KeptPod {
             running_since: status.running_since(),
             ended: status.ended(),
             exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default().into()),
-        })
+        }
     }
 
     fn uid(&self) -> u64 {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::table::Key;
 use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
@@ -47,6 +48,10 @@ impl Pool {
         let text: Arc<str> = text.into();
         self.texts.insert(Arc::clone(&text));
         text
+    }
+
+    pub(super) fn key(&mut self, name: &str, namespace: Option<&str>) -> Key {
+        (self.text(namespace.unwrap_or_default()), name.into())
     }
 
     pub(super) fn labels(&mut self, pairs: &Pairs) -> Labels {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::clock;
 use super::kinds::Uses;
+use super::names::RequestedKinds;
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::pool::KindName;
-use super::state::{Known, Tables};
+use super::state::WatchedObjects;
 use super::table::{Key, Table};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -36,9 +36,37 @@ type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 /// Resource, namespace and name.
 type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 
-/// A snapshot under construction.
+/// The readers' view of the watched objects.
+pub(super) struct Snapshot {
+    /// `None`: the required collections are not listed yet.
+    pub(super) inventory: Option<Inventory>,
+    /// Whether the lists of all followed kinds have been tried.
+    pub(super) has_owners: bool,
+    pub(super) requested: RequestedKinds,
+}
+
+impl Snapshot {
+    /// Also purges the pool, forgets pods that were deleted long ago, and follows the kinds
+    /// of the owners of GPU pods.
+    pub(super) fn new(objects: &mut WatchedObjects, now: Instant) -> Self {
+        objects.departed.expire(now, objects.settings.remember);
+        let made = objects.are_listed().then(|| inventory(objects));
+        let inventory = made.map(|(inventory, used)| {
+            objects.kinds.set_used(used, now);
+            inventory
+        });
+        objects.pool.purge();
+        Self {
+            inventory,
+            has_owners: objects.kinds.are_settled(),
+            requested: objects.kinds.requested(),
+        }
+    }
+}
+
+/// The owners of pods, followed upward.
 struct Walk<'a> {
-    tables: &'a Tables,
+    objects: &'a WatchedObjects,
     workloads: Vec<Workload>,
     /// Indices of workloads.
     known: HashMap<WorkloadKey, u32>,
@@ -49,39 +77,28 @@ struct Walk<'a> {
     used: Uses,
 }
 
-/// Makes an inventory, purges the pool, and forgets pods that were deleted long ago.
-/// Also returns the kinds in use.
-pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> (Inventory, Uses) {
-    known.departed.expire(now, remember);
-    if known.tables.pods.complete {
-        known.listed.get_or_insert_with(clock::now);
-    }
-    let tables = &known.tables;
-    let mut walk = Walk::new(tables, known.departed.controllers());
-    let gone = known.departed.pods(&tables.pods);
-    let pods = tables.pods.iter();
+/// The inventory, and the kinds in use.
+fn inventory(objects: &WatchedObjects) -> (Inventory, Uses) {
+    let mut walk = Walk::new(objects, objects.departed.controllers());
+    let pods = objects.pods.iter();
     let pods = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
-    let departed = gone.into_iter();
+    let departed = objects.departed.pods(&objects.pods).into_iter();
     let departed = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     walk.add_idle();
-    let Walk {
-        workloads, used, ..
-    } = walk;
-    let (exporters, exporter_nodes) = exporters(&tables.pods);
+    let (exporters, exporter_nodes) = exporters(&objects.pods);
     let inventory = Inventory {
         authority: InventoryOrigin::Cluster,
-        listed: known.listed,
+        listed: objects.listed,
         pods,
         departed,
         exporter_nodes,
         exporters,
-        namespaces: cluster_objects(&tables.namespaces),
-        nodes: cluster_objects(&tables.nodes),
-        node_addresses: node_addresses(&tables.pods),
-        workloads,
+        namespaces: cluster_objects(&objects.namespaces),
+        nodes: cluster_objects(&objects.nodes),
+        node_addresses: node_addresses(&objects.pods),
+        workloads: walk.workloads,
     };
-    known.pool.purge();
-    (inventory, used)
+    (inventory, walk.used)
 }
 
 /// The pods that look like exporters, running or not, and their nodes.
@@ -121,9 +138,9 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(tables: &'a Tables, gone: HashMap<u64, OwnerRef>) -> Self {
+    fn new(objects: &'a WatchedObjects, gone: HashMap<u64, OwnerRef>) -> Self {
         Self {
-            tables,
+            objects,
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
@@ -181,9 +198,9 @@ impl<'a> Walk<'a> {
     /// Adds the workloads that have no pods now. A workload scaled to zero still has
     /// samples, whose pods are attributed to it by their names.
     fn add_idle(&mut self) {
-        let tables = self.tables;
+        let objects = self.objects;
         for (group, name) in NAMED_AFTER {
-            let kind = tables.kinds.get(&KindName::new(group, name));
+            let kind = objects.kinds.get(&KindName::new(group, name));
             let Some((kind, resource)) = kind.and_then(|it| Some((it, it.of_owners()?))) else {
                 continue;
             };
@@ -217,12 +234,12 @@ impl<'a> Walk<'a> {
         gpu: bool,
         chain: &mut Vec<u32>,
     ) -> Option<OwnerRef> {
-        let tables = self.tables;
+        let objects = self.objects;
         let key = (Arc::clone(namespace), Arc::clone(&reference.name));
         // A pod can be the controller of pods (Spark's driver). The controller's values are
         // its own. The controller of the driver counts as the controller of the other pods.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
-            let Some(pod) = tables.pods.get(&key) else {
+            let Some(pod) = objects.pods.get(&key) else {
                 return self.gone.get(&reference.uid).cloned();
             };
             return pod.controller.clone();
@@ -230,9 +247,9 @@ impl<'a> Walk<'a> {
         if gpu {
             self.used.insert(reference.kind.clone());
         }
-        let followed = tables.kinds.get(&reference.kind)?;
-        let (resource, objects) = (followed.of_owners()?, &followed.objects);
-        match objects.get(&key) {
+        let followed = objects.kinds.get(&reference.kind)?;
+        let (resource, owners) = (followed.of_owners()?, &followed.objects);
+        match owners.get(&key) {
             // An object of the same name with another UID is not this owner.
             Some(object) if object.uid() == reference.uid => {
                 chain.push(self.workload(resource, &key, &object.labels, object.created));
@@ -240,7 +257,7 @@ impl<'a> Walk<'a> {
             }
             // The owner was deleted and is no workload any more. Its controller may still exist.
             Some(_) => self.gone.get(&reference.uid).cloned(),
-            None if objects.complete => self.gone.get(&reference.uid).cloned(),
+            None if owners.complete => self.gone.get(&reference.uid).cloned(),
             // The owner is not listed yet, or its kind is forbidden. Its name is known from
             // the reference; its labels and its controller are not.
             None => {

@@ -1,186 +1,162 @@
-//! State of the cluster. The watches write it, and snapshots are made from it.
+//! The watched objects. One task owns them ([`super::keeper`]); the watches send it changes.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-use tokio::sync::Notify;
-
+use super::clock;
 use super::departed::{Departed, Departing};
-use super::error::{CallError, excerpt};
-use super::kinds::Kinds;
-use super::objects::{KeptObject, WatchSettings};
+use super::kinds::FollowedKinds;
+use super::objects::{Kept, KeptObject, WatchSettings};
 use super::pods::KeptPod;
-use super::pool::Pool;
-use super::table::{Key, Table};
-use super::wire::{self, Name, Object};
+use super::pool::{KindName, Pool};
+use super::table::Table;
+use super::wire::{Name, Object};
 use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::ObjectKind;
 
-#[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) pods: Table<KeptPod>,
-    pub(super) namespaces: Table<KeptObject>,
-    pub(super) nodes: Table<KeptObject>,
-    /// Owners, and the objects that rules request, by kind.
-    pub(super) kinds: Kinds,
+/// What a watch reports of its collection.
+pub(super) enum Event<V: Kept> {
+    /// A list begins: objects that are not in it are removed when it is complete.
+    ListBegins,
+    Put(Object<V::Spec, V::Status>),
+    Deleted(Name),
+    Listed,
+    /// A call failed; the objects stay.
+    Failed {
+        is_forbidden: bool,
+    },
+}
+
+/// Collections of which only metadata is kept.
+pub(super) enum Collection {
+    Namespaces,
+    Nodes,
+    /// Owners, and objects that rules request.
+    Kind(KindName),
+}
+
+pub(super) enum Change {
+    Pods(Event<KeptPod>),
+    Objects(Collection, Event<KeptObject>),
+    /// A rule requests the names of a kind's objects.
+    Requested(KindName),
+    /// Discovery has the kind, which is watched from now on.
+    Served(KindName, ObjectKind),
+    NotServed(KindName),
+    Settings(WatchSettings),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct WatchedObjects {
+    pub(super) settings: WatchSettings,
     pub(super) pool: Pool,
-    pub(super) tables: Tables,
+    pub(super) pods: Table<KeptPod>,
+    pub(super) namespaces: Table<KeptObject>,
+    pub(super) nodes: Table<KeptObject>,
+    pub(super) kinds: FollowedKinds,
     pub(super) departed: Departed,
     /// When the first list of all pods was complete.
     pub(super) listed: Option<Timestamp>,
 }
 
-/// The state, shared by the watches and their readers.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) known: Mutex<Known>,
-    pub(super) settings: ArcSwap<WatchSettings>,
-    /// Notified when the settings for pods have changed: list the pods again.
-    pub(super) pods_again: Arc<Notify>,
-    /// Notified on any change: make a new snapshot.
-    pub(super) changed: Notify,
-    /// Notified when the set of followed kinds has changed.
-    pub(super) kinds_changed: Notify,
-    /// Notified when the first attempt to list a collection has ended.
-    pub(super) settled: Notify,
-}
-
-impl Shared {
+impl WatchedObjects {
     pub(super) fn new(settings: WatchSettings) -> Self {
         Self {
-            settings: ArcSwap::from_pointee(settings),
+            settings,
             ..Self::default()
         }
     }
-}
 
-/// Finds the table of a watch; `None`: its kind is no longer followed.
-type Find<V> = dyn Fn(&mut Tables) -> Option<&mut Table<V>> + Send;
+    /// Whether there can be an inventory. It does not wait for nodes if they are forbidden.
+    pub(super) const fn are_listed(&self) -> bool {
+        let nodes = self.nodes.complete || self.nodes.forbidden;
+        self.pods.complete && self.namespaces.complete && nodes
+    }
 
-pub(super) struct Writer<V> {
-    shared: Arc<Shared>,
-    find: Box<Find<V>>,
-}
-
-impl<V: Departing> Writer<V> {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        find: impl Fn(&mut Tables) -> Option<&mut Table<V>> + Send + 'static,
-    ) -> Self {
-        Self {
-            shared,
-            find: Box::new(find),
+    /// Returns whether the inventory or the requested objects change.
+    pub(super) fn apply(&mut self, change: Change) -> bool {
+        match change {
+            Change::Pods(event) => {
+                let changed =
+                    self.pods
+                        .apply(event, &mut self.pool, &self.settings, &mut self.departed);
+                if self.pods.complete {
+                    self.listed.get_or_insert_with(clock::now);
+                }
+                changed
+            }
+            Change::Objects(collection, event) => self.apply_to(&collection, event),
+            Change::Requested(name) => self.kinds.request(&name),
+            Change::Served(name, resource) => self.kinds.served(&name, resource),
+            Change::NotServed(name) => self.kinds.not_served(&name),
+            Change::Settings(settings) => {
+                self.settings = settings;
+                false
+            }
         }
     }
 
-    /// Replaces an object by the result of `keep`; `None` removes it. Returns whether
-    /// anything changed.
-    fn replace(&self, name: &Name, keep: impl FnOnce(&mut Pool) -> Option<V>) -> bool {
-        let mut known = self.shared.known.lock();
-        let Known {
-            pool,
-            tables,
-            departed,
-            ..
-        } = &mut *known;
-        let key: Key = (pool.text(&name.0), name.1.as_str().into());
-        let kept = keep(pool);
-        let Some(table) = (self.find)(tables) else {
-            return false;
+    fn apply_to(&mut self, collection: &Collection, event: Event<KeptObject>) -> bool {
+        let table = match collection {
+            Collection::Namespaces => &mut self.namespaces,
+            Collection::Nodes => &mut self.nodes,
+            // An event of a kind that is not followed any more comes too late.
+            Collection::Kind(name) => match self.kinds.objects_mut(name) {
+                Some(objects) => objects,
+                None => return false,
+            },
         };
-        let before = table.get(&key);
-        let replaced =
-            before.filter(|before| kept.as_ref().is_none_or(|it| it.uid() != before.uid()));
-        if let Some(before) = replaced {
-            before.depart(&key, departed, Instant::now());
-        }
-        match kept {
-            Some(kept) => table.put(key, kept),
-            None => table.remove(&key),
-        }
+        table.apply(event, &mut self.pool, &self.settings, &mut self.departed)
     }
 
-    fn write(&self, object: &RawValue) -> Result<bool, String> {
-        // Decoded before the lock is taken.
-        let object: Object<V::Spec, V::Status> = wire::decode(object)?;
-        let name = object.metadata.name()?;
-        let settings = self.shared.settings.load();
-        Ok(self.replace(&name, |pool| V::keep(object, pool, &settings)))
-    }
-
-    fn with<T: Default>(&self, work: impl FnOnce(&mut Table<V>, &mut Departed) -> T) -> T {
-        let mut known = self.shared.known.lock();
-        let Known {
-            tables, departed, ..
-        } = &mut *known;
-        let table = (self.find)(tables);
-        table.map(|table| work(table, departed)).unwrap_or_default()
+    /// The number of objects of each watch, by the name of its entry on the registry.
+    pub(super) fn sizes(&self) -> Vec<(String, usize)> {
+        let mut sizes = vec![
+            ("pods".to_owned(), self.pods.len()),
+            ("namespaces".to_owned(), self.namespaces.len()),
+            ("nodes".to_owned(), self.nodes.len()),
+        ];
+        sizes.extend(self.kinds.sizes());
+        sizes
     }
 }
 
-impl<V: Departing> Writer<V> {
-    /// A list begins: objects that are not in it are removed when it is complete.
-    pub(super) fn begin(&self) {
-        self.with(|table, _| table.begin());
-    }
-
-    /// An object was added or changed. If it cannot be read it is not kept, and the error
-    /// gives the reason.
-    pub(super) fn put(&self, object: &RawValue) -> Result<(), String> {
-        match self.write(object) {
-            Ok(true) => self.shared.changed.notify_one(),
-            Ok(false) => {}
-            // What was known of the object is no longer true.
-            Err(why) => {
-                let (namespace, name) = self.remove(object)?;
-                return Err(excerpt(&format!("{namespace}/{name}: {why}")));
+impl<V: Departing> Table<V> {
+    fn apply(
+        &mut self,
+        event: Event<V>,
+        pool: &mut Pool,
+        settings: &WatchSettings,
+        departed: &mut Departed,
+    ) -> bool {
+        let now = Instant::now();
+        match event {
+            Event::ListBegins => {
+                self.begin();
+                false
             }
-        }
-        Ok(())
-    }
-
-    /// An object was deleted. Returns its name.
-    pub(super) fn remove(&self, object: &RawValue) -> Result<Name, String> {
-        let object: Object<IgnoredAny, IgnoredAny> = wire::decode(object)?;
-        let name = object.metadata.name()?;
-        if self.replace(&name, |_| None) {
-            self.shared.changed.notify_one();
-        }
-        Ok(name)
-    }
-
-    pub(super) fn complete(&self) {
-        let changed = self.with(|table, departed| {
-            let now = Instant::now();
-            for (key, value) in table.unlisted() {
-                value.depart(key, departed, now);
+            Event::Put(object) => {
+                let key = pool.key(&object.metadata.name, object.metadata.namespace.as_deref());
+                let kept = V::keep(object, pool, settings);
+                let replaced = self.get(&key).filter(|it| it.uid() != kept.uid());
+                if let Some(replaced) = replaced {
+                    replaced.depart(&key, departed, now);
+                }
+                self.put(key, kept)
             }
-            table.finish()
-        });
-        self.shared.settled.notify_waiters();
-        if changed {
-            self.shared.changed.notify_one();
+            Event::Deleted(name) => {
+                let key = pool.key(&name.name, Some(&name.namespace));
+                if let Some(known) = self.get(&key) {
+                    known.depart(&key, departed, now);
+                }
+                self.remove(&key)
+            }
+            Event::Listed => {
+                for (key, value) in self.unlisted() {
+                    value.depart(key, departed, now);
+                }
+                self.finish()
+            }
+            Event::Failed { is_forbidden } => self.failed(is_forbidden),
         }
-    }
-
-    /// A call failed; the objects stay.
-    pub(super) fn failed(&self, error: &CallError) {
-        self.with(|table, _| {
-            table.settled = true;
-            table.forbidden = error.is_forbidden();
-        });
-        self.shared.settled.notify_waiters();
-        self.shared.changed.notify_one();
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.with(|table, _| table.len())
     }
 }

@@ -74,6 +74,13 @@ impl<V: PartialEq> Table<V> {
         first || self.objects.len() != before
     }
 
+    /// A list or a watch failed: the objects stay. Returns whether that is new.
+    pub(super) fn failed(&mut self, is_forbidden: bool) -> bool {
+        let is_new = !self.settled || self.forbidden != is_forbidden;
+        (self.settled, self.forbidden) = (true, is_forbidden);
+        is_new
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<&V> {
         self.objects.get(key).map(|(_, value)| value)
     }

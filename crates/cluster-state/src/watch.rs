@@ -10,11 +10,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use kube::client::Body;
+use futures_util::{Stream, StreamExt};
+use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::client::Client;
@@ -22,15 +22,15 @@ use super::clock::jitter;
 use super::departed::Departing;
 use super::error::CallError;
 use super::health::Reporter;
-use super::state::Writer;
-use super::target::Target;
+use super::objects::Kept;
+use super::state::{Change, Event};
+use super::wire;
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
 
-/// The largest page, and the longest line of a watch. etcd holds no object
-/// above 1.5 MiB, so a page of one object always fits.
-const PIECE_BYTES: usize = 16 * 1024 * 1024;
+/// The largest page. etcd holds no object above 1.5 MiB, so a page of one object always fits.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The requested duration of a watch in seconds; a random part of up to the same length is
 /// added. The watch then ends and is resumed, which costs little. A server that hangs with
@@ -73,31 +73,96 @@ struct ListMeta {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-#[derive(Deserialize)]
 struct Versioned {
     metadata: ListMeta,
 }
 
-/// The `Status` object of an ERROR event.
-#[derive(Deserialize)]
-struct Failure {
-    #[serde(default)]
-    code: u16,
-    #[serde(default)]
-    message: String,
+/// The part of objects that is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Whole,
+    /// `metadata` only (`meta.k8s.io/v1 PartialObjectMetadata`).
+    Metadata,
 }
 
-pub(super) struct Watcher<V> {
+impl Content {
+    const fn of_list(self) -> &'static str {
+        match self {
+            Self::Whole => "application/json",
+            Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        }
+    }
+
+    const fn of_watch(self) -> &'static str {
+        match self {
+            Self::Whole => "application/json",
+            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        }
+    }
+}
+
+/// The collection that a watch lists.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// Path of the collection: `/api/v1/pods`.
+    path: String,
+    pub(super) fields: &'static str,
+    content: Content,
+    remedy: String,
+}
+
+impl Target {
+    /// All objects of a collection.
+    pub(super) fn new(group: &str, api_version: &str, plural: &str, content: Content) -> Self {
+        let root = if group.is_empty() { "api" } else { "apis" };
+        Self {
+            path: format!("/{root}/{api_version}/{plural}"),
+            fields: "",
+            content,
+            remedy: format!(
+                "add to the server's ClusterRole: \
+                 {{apiGroups: [\"{group}\"], resources: [\"{plural}\"], verbs: [\"list\", \"watch\"]}}"
+            ),
+        }
+    }
+
+    fn path(&self, pairs: &[(&str, &str)]) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        if !self.fields.is_empty() {
+            query.append_pair("fieldSelector", self.fields);
+        }
+        query.extend_pairs(pairs);
+        format!("{}?{}", self.path, query.finish())
+    }
+}
+
+/// Where the events of a watch go.
+pub(super) struct Feed<V: Kept> {
+    changes: mpsc::Sender<Change>,
+    change: Box<dyn Fn(Event<V>) -> Change + Send + Sync>,
+}
+
+impl<V: Kept> Feed<V> {
+    pub(super) fn new(
+        changes: mpsc::Sender<Change>,
+        change: impl Fn(Event<V>) -> Change + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            changes,
+            change: Box::new(change),
+        }
+    }
+
+    /// An error means that the watches have ended.
+    pub(super) async fn send(&self, event: Event<V>) {
+        let _ = self.changes.send((self.change)(event)).await;
+    }
+}
+
+pub(super) struct Watcher<V: Kept> {
     client: Client,
     target: Target,
-    writer: Writer<V>,
+    feed: Feed<V>,
     reporter: Reporter,
     /// The version up to which the objects are complete; `None`: list first.
     version: Option<String>,
@@ -109,16 +174,11 @@ pub(super) struct Watcher<V> {
 }
 
 impl<V: Departing> Watcher<V> {
-    pub(super) fn new(
-        client: Client,
-        target: Target,
-        writer: Writer<V>,
-        reporter: Reporter,
-    ) -> Self {
+    pub(super) fn new(client: Client, target: Target, feed: Feed<V>, reporter: Reporter) -> Self {
         Self {
             client,
             target,
-            writer,
+            feed,
             reporter,
             version: None,
             page: PAGE,
@@ -167,7 +227,8 @@ impl<V: Departing> Watcher<V> {
                 continue;
             }
             self.reporter.failed(&error);
-            self.writer.failed(&error);
+            let is_forbidden = error.is_forbidden();
+            self.feed.send(Event::Failed { is_forbidden }).await;
             if matches!(error, CallError::NotFound(_)) {
                 return;
             }
@@ -175,25 +236,16 @@ impl<V: Departing> Watcher<V> {
         }
     }
 
-    fn path(&self, pairs: &[(&str, &str)]) -> String {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        if !self.target.fields.is_empty() {
-            query.append_pair("fieldSelector", self.target.fields);
-        }
-        query.extend_pairs(pairs);
-        format!("{}?{}", self.target.path, query.finish())
-    }
-
     async fn list(&mut self) -> Result<(), CallError> {
-        self.writer.begin();
+        self.feed.send(Event::ListBegins).await;
         let mut next: Option<String> = None;
         loop {
             let limit = self.page.to_string();
             let mut pairs = vec![("limit", limit.as_str())];
             pairs.extend(next.as_deref().map(|next| ("continue", next)));
-            let path = self.path(&pairs);
-            let form = self.target.form.of_list();
-            let page = match self.client.get(&path, form, PIECE_BYTES).await {
+            let path = self.target.path(&pairs);
+            let content = self.target.content.of_list();
+            let page = match self.client.get(&path, content, PAGE_BYTES).await {
                 Err(CallError::TooLarge(..)) if self.page > 1 => {
                     self.page /= 2;
                     continue;
@@ -203,37 +255,52 @@ impl<V: Departing> Watcher<V> {
             let list: List<'_> =
                 serde_json::from_slice(&page).map_err(|error| self.client.garbled(error))?;
             for object in list.items.unwrap_or_default() {
-                let read = self.writer.put(object);
-                self.note(read);
+                self.put(object).await;
             }
             next = list.metadata.next.filter(|next| !next.is_empty());
             if next.is_none() {
-                return self.listed(list.metadata.resource_version);
+                return self.listed(list.metadata.resource_version).await;
             }
-            self.reporter.contact(self.writer.len());
+            self.reporter.contact();
         }
     }
 
-    fn listed(&mut self, version: Option<String>) -> Result<(), CallError> {
+    async fn listed(&mut self, version: Option<String>) -> Result<(), CallError> {
         let version = version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| self.client.garbled("a list without a version"))?;
-        self.writer.complete();
+        self.feed.send(Event::Listed).await;
         self.version = Some(version);
-        self.reporter.contact(self.writer.len());
         self.reporter.well();
         Ok(())
     }
 
-    fn note(&mut self, read: Result<(), String>) {
-        if let Err(why) = read {
-            self.reporter.left_out(&why);
+    /// Passes an object on. If it cannot be read, what was known of it is no longer true.
+    async fn put(&mut self, object: &RawValue) {
+        let why = match wire::decode(object) {
+            Ok(object) => return self.feed.send(Event::Put(object)).await,
+            Err(why) => why,
+        };
+        match wire::name(object) {
+            Ok(name) => {
+                let place = format!("{}/{}", name.namespace, name.name);
+                self.reporter.left_out(&format!("{place}: {why}"));
+                self.feed.send(Event::Deleted(name)).await;
+            }
+            Err(_) => self.reporter.left_out(&why),
+        }
+    }
+
+    async fn remove(&mut self, object: &RawValue) {
+        match wire::name(object) {
+            Ok(name) => self.feed.send(Event::Deleted(name)).await,
+            Err(why) => self.reporter.left_out(&why),
         }
     }
 
     /// Runs one watch. At its end, `self.version` is the last version received.
     async fn watch(&mut self, version: String) -> Result<(), CallError> {
         let seconds = WATCH_SECS + (jitter() * f64::from(WATCH_SECS)) as u32;
-        let path = self.path(&[
+        let path = self.target.path(&[
             ("watch", "1"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", &version),
@@ -242,10 +309,10 @@ impl<V: Departing> Watcher<V> {
         let client = self.client.clone();
         let began = Instant::now();
         self.version = Some(version);
-        let mut body = client.open(&path, self.target.form.of_watch()).await?;
-        self.reporter.contact(self.writer.len());
+        let events = client.events(&path, self.target.content.of_watch()).await?;
+        self.reporter.contact();
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
-        let outcome = self.read(&mut body, silence).await;
+        let outcome = self.follow(events, silence).await;
         // Servers end connections as part of normal operation.
         if began.elapsed() >= GOOD_WATCH {
             self.failures = 0;
@@ -256,53 +323,47 @@ impl<V: Departing> Watcher<V> {
         outcome
     }
 
-    async fn read(&mut self, body: &mut Body, silence: Duration) -> Result<(), CallError> {
-        let client = self.client.clone();
-        let (mut lines, mut searched) = (BytesMut::new(), 0);
-        while let Some(piece) = client.piece(body, silence).await? {
-            lines.extend_from_slice(&piece);
-            while let Some(end) = lines[searched..].iter().position(|byte| *byte == b'\n') {
-                let event = lines.split_to(searched + end + 1);
-                searched = 0;
-                self.event(&event)?;
-            }
-            searched = lines.len();
-            if searched > PIECE_BYTES {
-                self.version = None;
-                return Err(client.too_large(PIECE_BYTES));
+    async fn follow(
+        &mut self,
+        events: impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>> + Send,
+        silence: Duration,
+    ) -> Result<(), CallError> {
+        let mut events = std::pin::pin!(events);
+        loop {
+            let event = tokio::time::timeout(silence, events.next()).await;
+            match event.map_err(|_| self.client.timeout(silence))? {
+                Some(event) => self.event(event?).await?,
+                None => return Ok(()),
             }
         }
-        Ok(())
     }
 
-    fn event(&mut self, line: &[u8]) -> Result<(), CallError> {
-        if line.trim_ascii().is_empty() {
-            return Ok(());
-        }
-        let event: Event<'_> =
-            serde_json::from_slice(line).map_err(|error| self.client.garbled(error))?;
-        match event.kind.as_str() {
-            "ADDED" | "MODIFIED" => self.note(self.writer.put(event.object)),
-            "DELETED" => self.note(self.writer.remove(event.object).map(|_| ())),
-            "ERROR" => {
-                let failure: Failure = serde_json::from_str(event.object.get())
-                    .map_err(|error| self.client.garbled(error))?;
-                return Err(self.client.refused(failure.code, failure.message));
+    async fn event(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<(), CallError> {
+        let version = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                self.put(&object).await;
+                version(&object)
             }
-            // A BOOKMARK contains only a version. Other types belong to later API versions.
-            _ => {}
+            WatchEvent::Deleted(object) => {
+                self.remove(&object).await;
+                version(&object)
+            }
+            WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version),
+            WatchEvent::Error(status) => {
+                return Err(self.client.refused(status.code, status.message));
+            }
+        };
+        if let Some(version) = version.filter(|version| !version.is_empty()) {
+            self.version = Some(version);
         }
-        let version = serde_json::from_str::<Versioned>(event.object.get())
-            .ok()
-            .and_then(|object| object.metadata.resource_version)
-            .filter(|version| !version.is_empty());
-        if version.is_some() {
-            self.version = version;
-        }
-        self.reporter.contact(self.writer.len());
         self.reporter.well();
         Ok(())
     }
+}
+
+fn version(object: &RawValue) -> Option<String> {
+    let object: Versioned = serde_json::from_str(object.get()).ok()?;
+    object.metadata.resource_version
 }
 
 /// The pause after a number of failures in a row.

@@ -17,8 +17,12 @@ use apimachinery::time::Timestamp;
 /// Label pairs.
 pub(super) type Pairs = BTreeMap<String, String>;
 
-/// Namespace (empty: cluster-scoped) and name.
-pub(super) type Name = (String, String);
+#[derive(Debug)]
+pub(super) struct Name {
+    /// Empty: cluster-scoped.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(bound = "S: Deserialize<'de>, T: Deserialize<'de>")]
@@ -34,7 +38,7 @@ pub(super) struct Object<S, T> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
     pub(super) name: String,
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     uid: Option<String>,
     pub(super) labels: Option<Pairs>,
     owner_references: Option<Vec<OwnerReference>>,
@@ -69,8 +73,27 @@ impl OwnerReference {
     }
 }
 
-pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, String> {
-    serde_json::from_str(object.get()).map_err(|error| excerpt(&error.to_string()))
+/// Decodes an object that has a name.
+pub(super) fn decode<S, T>(object: &RawValue) -> Result<Object<S, T>, String>
+where
+    S: DeserializeOwned,
+    T: DeserializeOwned,
+{
+    let object: Object<S, T> =
+        serde_json::from_str(object.get()).map_err(|error| excerpt(&error.to_string()))?;
+    if object.metadata.name.is_empty() {
+        return Err("an object without a name".to_owned());
+    }
+    Ok(object)
+}
+
+/// The name of an object, whatever else is in it.
+pub(super) fn name(object: &RawValue) -> Result<Name, String> {
+    let object: Object<IgnoredAny, IgnoredAny> = decode(object)?;
+    Ok(Name {
+        namespace: object.metadata.namespace.unwrap_or_default(),
+        name: object.metadata.name,
+    })
 }
 
 /// A fingerprint of a UID: it only has to distinguish an owner from an earlier one of
@@ -87,14 +110,6 @@ pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
 }
 
 impl Meta {
-    pub(super) fn name(&self) -> Result<Name, String> {
-        if self.name.is_empty() {
-            return Err("an object without a name".to_owned());
-        }
-        let namespace = self.namespace.clone().unwrap_or_default();
-        Ok((namespace, self.name.clone()))
-    }
-
     /// The fingerprint of the UID.
     pub(super) fn uid(&self) -> u64 {
         fingerprint(self.uid.as_deref().unwrap_or_default())

@@ -278,7 +278,9 @@ fn key(object: &Value) -> (String, String) {
 }
 
 fn event_line(event: &str, object: &Value) -> Bytes {
-    Bytes::from(format!("{}\n", json!({"type": event, "object": object})))
+    // In the order of kube-apiserver.
+    let line = format!(r#"{{"type":"{event}","object":{object}}}"#);
+    Bytes::from(line + "\n")
 }
 
 impl Collection {

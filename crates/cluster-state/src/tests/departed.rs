@@ -1,70 +1,76 @@
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::super::clock;
 use super::super::kinds::Uses;
-use super::super::objects::KeptObject;
+use super::super::objects::{KeptObject, WatchSettings};
 use super::super::pods::KeptPod;
 use super::super::pool::KindName;
-use super::super::snapshot;
-use super::super::state::{Shared, Writer};
-use super::fixture::{object, owned, owners, pod, put, raw};
+use super::super::snapshot::Snapshot;
+use super::super::state::{Change, Collection, Event, WatchedObjects};
+use super::fixture::{deleted, object, owned, owners, pod, put};
 use gpu_metrics::inventory::{Inventory, ObjectKind};
 
-const REMEMBER: Duration = Duration::from_secs(600);
-
-/// The state, as watches write it.
-struct World(Arc<Shared>);
+/// The watched objects, in an order of changes.
+struct World(WatchedObjects);
 
 impl World {
-    /// A state with Deployments and their ReplicaSets, `web` and `web-1`.
+    /// Deployments and their ReplicaSets, `web` and `web-1`.
     fn new() -> Self {
-        let world = Self(Arc::default());
+        let mut world = Self(WatchedObjects::new(WatchSettings::default()));
+        let list = || [Event::ListBegins, Event::Listed];
+        for event in list() {
+            world.apply(Change::Objects(Collection::Namespaces, event));
+        }
+        for event in list() {
+            world.apply(Change::Objects(Collection::Nodes, event));
+        }
         for (plural, kind) in [("replicasets", "ReplicaSet"), ("deployments", "Deployment")] {
             let name = KindName::new("apps", kind);
-            let mut known = world.0.known.lock();
-            let kinds = &mut known.tables.kinds;
-            kinds.set_used(Uses::from([name.clone()]), Instant::now());
+            let uses = Uses::from([name.clone()]);
+            world.0.kinds.set_used(uses, Instant::now());
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
-            kinds.get_mut(&name).unwrap().resource = Some(resource);
+            world.apply(Change::Served(name, resource));
         }
-        put(&world.of("Deployment"), &object("web"));
+        world.of("Deployment", put(&object("web")));
         let set = owned(object("web-1"), "apps/v1", "Deployment", "web");
-        put(&world.of("ReplicaSet"), &set);
+        world.of("ReplicaSet", put(&set));
         for kind in ["ReplicaSet", "Deployment"] {
-            world.of(kind).complete();
+            world.of(kind, Event::Listed);
         }
         world
     }
 
-    fn pods(&self) -> Writer<KeptPod> {
-        Writer::new(Arc::clone(&self.0), |tables| Some(&mut tables.pods))
+    fn apply(&mut self, change: Change) {
+        self.0.apply(change);
     }
 
-    /// The owners of a kind.
-    fn of(&self, kind: &'static str) -> Writer<KeptObject> {
-        Writer::new(Arc::clone(&self.0), move |tables| {
-            let kind = tables.kinds.get_mut(&KindName::new("apps", kind))?;
-            Some(&mut kind.objects)
-        })
+    fn pods(&mut self, event: Event<KeptPod>) {
+        self.apply(Change::Pods(event));
     }
 
-    fn put(&self, pod: &Value) {
-        put(&self.pods(), pod);
+    /// An event of the owners of a kind.
+    fn of(&mut self, kind: &str, event: Event<KeptObject>) {
+        let kind = Collection::Kind(KindName::new("apps", kind));
+        self.apply(Change::Objects(kind, event));
     }
 
-    fn remove(&self, pod: &Value) {
-        self.pods().remove(&raw(pod)).unwrap();
+    fn put(&mut self, pod: &Value) {
+        self.pods(put(pod));
     }
 
-    fn inventory_after(&self, seconds: u64) -> Inventory {
+    fn remove(&mut self, pod: &Value) {
+        self.pods(deleted(pod));
+    }
+
+    fn inventory_after(&mut self, seconds: u64) -> Inventory {
         let now = Instant::now() + Duration::from_secs(seconds);
-        snapshot::inventory(&mut self.0.known.lock(), now, REMEMBER).0
+        self.0.pods.complete = true;
+        Snapshot::new(&mut self.0, now).inventory.unwrap()
     }
 
-    fn inventory(&self) -> Inventory {
+    fn inventory(&mut self) -> Inventory {
         self.inventory_after(0)
     }
 }
@@ -86,7 +92,7 @@ const CHAIN: [&str; 2] = ["replicasets.apps/web-1", "deployments.apps/web"];
 
 #[test]
 fn a_deleted_pod_keeps_its_owners_for_a_while() {
-    let world = World::new();
+    let mut world = World::new();
     world.put(&replica("a", "1"));
     assert!(world.inventory().departed.is_empty());
     world.remove(&replica("a", "1"));
@@ -100,7 +106,7 @@ fn a_deleted_pod_keeps_its_owners_for_a_while() {
 
 #[test]
 fn a_pod_without_an_end_time_ends_when_the_watch_reports_its_deletion() {
-    let world = World::new();
+    let mut world = World::new();
     world.put(&replica("a", "1"));
     assert_eq!(world.inventory().pods[0].ended, None);
     let before = clock::now();
@@ -112,21 +118,20 @@ fn a_pod_without_an_end_time_ends_when_the_watch_reports_its_deletion() {
 
 #[test]
 fn the_time_of_the_first_complete_list_stays() {
-    let world = World::new();
+    let mut world = World::new();
     assert_eq!(world.inventory().listed, None);
-    let list = world.pods();
-    list.begin();
-    list.complete();
+    world.pods(Event::ListBegins);
+    world.pods(Event::Listed);
     let listed = world.inventory().listed;
     assert!(listed.is_some());
-    list.begin();
-    list.complete();
+    world.pods(Event::ListBegins);
+    world.pods(Event::Listed);
     assert_eq!(world.inventory().listed, listed);
 }
 
 #[test]
 fn pods_with_gpus_report_the_addresses_of_their_nodes() {
-    let world = World::new();
+    let mut world = World::new();
     for (uid, node, host) in [
         ("1", "n1", "10.0.0.1"),
         ("2", "n2", "10.0.0.2"),
@@ -145,10 +150,10 @@ fn pods_with_gpus_report_the_addresses_of_their_nodes() {
 
 #[test]
 fn a_workload_without_pods_is_in_the_inventory() {
-    let world = World::new();
+    let mut world = World::new();
     let mut old = object("old");
     old["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
-    put(&world.of("Deployment"), &old);
+    world.of("Deployment", put(&old));
     let inventory = world.inventory();
     let names = inventory.workloads.iter().map(|workload| &*workload.name);
     assert_eq!(names.collect::<Vec<_>>(), ["old", "web"]);
@@ -157,13 +162,12 @@ fn a_workload_without_pods_is_in_the_inventory() {
 
 #[test]
 fn a_pod_missing_from_a_new_list_is_remembered_like_a_deleted_one() {
-    let world = World::new();
+    let mut world = World::new();
     world.put(&replica("a", "1"));
     world.put(&replica("b", "2"));
-    let list = world.pods();
-    list.begin();
+    world.pods(Event::ListBegins);
     world.put(&replica("b", "2"));
-    list.complete();
+    world.pods(Event::Listed);
     let inventory = world.inventory();
     let kept = ("a", CHAIN.map(str::to_owned).to_vec());
     assert_eq!(departed(&inventory), [kept]);
@@ -172,7 +176,7 @@ fn a_pod_missing_from_a_new_list_is_remembered_like_a_deleted_one() {
 
 #[test]
 fn pods_of_one_name_are_all_remembered_the_last_deleted_first() {
-    let world = World::new();
+    let mut world = World::new();
     for (uid, node) in [("1", "n1"), ("2", "n2"), ("3", "n3")] {
         let mut pod = replica("set-0", uid);
         pod["spec"]["nodeName"] = node.into();
@@ -187,7 +191,7 @@ fn pods_of_one_name_are_all_remembered_the_last_deleted_first() {
 
 #[test]
 fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
-    let world = World::new();
+    let mut world = World::new();
     world.put(&replica("a", "1"));
     world.remove(&replica("a", "1"));
     world.put(&replica("a", "1"));
@@ -198,23 +202,22 @@ fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
 
 #[test]
 fn the_controller_of_a_deleted_owner_is_still_an_owner() {
-    let world = World::new();
+    let mut world = World::new();
     world.put(&replica("a", "1"));
-    let set = raw(&object("web-1"));
-    world.of("ReplicaSet").remove(&set).unwrap();
+    world.of("ReplicaSet", deleted(&object("web-1")));
     world.remove(&replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);
     // A new object of the same name does not inherit samples.
     let mut again = object("web");
     again["metadata"]["uid"] = "again".into();
-    put(&world.of("Deployment"), &again);
+    world.of("Deployment", put(&again));
     assert_eq!(departed(&world.inventory()), [("a", vec![])]);
 }
 
 #[test]
 fn a_deleted_pod_that_had_no_node_is_not_remembered() {
-    let world = World::new();
+    let mut world = World::new();
     let mut pending = replica("a", "1");
     pending["spec"]["nodeName"] = Value::Null;
     world.put(&pending);

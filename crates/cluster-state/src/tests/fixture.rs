@@ -7,10 +7,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::super::client::{Client, ClusterAccess};
-use super::super::departed::Departing;
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
-use super::super::state::Writer;
+use super::super::objects::Kept;
+use super::super::state::Event;
+use super::super::wire;
 use crate::testing::fake_kube::FakeKube;
 pub(super) use crate::testing::fake_kube::pod;
 use gpu_metrics::inventory::{Inventory, Pod, Workload};
@@ -127,9 +128,14 @@ pub(super) fn raw(object: &Value) -> Box<RawValue> {
     to_raw_value(object).unwrap()
 }
 
-/// Writes an object, as a watch does.
-pub(super) fn put<V: Departing>(writer: &Writer<V>, object: &Value) {
-    writer.put(&raw(object)).unwrap();
+/// The event of an added or changed object.
+pub(super) fn put<V: Kept>(object: &Value) -> Event<V> {
+    Event::Put(wire::decode(&raw(object)).unwrap())
+}
+
+/// The event of a deleted object.
+pub(super) fn deleted<V: Kept>(object: &Value) -> Event<V> {
+    Event::Deleted(wire::name(&raw(object)).unwrap())
 }
 
 /// A pod with a controller.

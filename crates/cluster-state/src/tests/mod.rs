@@ -5,6 +5,7 @@ mod certificates;
 mod client;
 mod departed;
 mod fixture;
+mod keeper;
 mod kinds;
 mod names;
 mod owners;

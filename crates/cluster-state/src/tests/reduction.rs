@@ -5,21 +5,19 @@ use super::super::objects::WatchSettings;
 use super::super::objects::{Kept, KeptObject};
 use super::super::pods::KeptPod;
 use super::super::pool::Pool;
-use super::super::wire::{self, Object};
+use super::super::wire;
 use super::fixture::raw;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
 
 /// The kept fields of an object.
-fn keep<V: Kept>(object: &RawValue, settings: &WatchSettings) -> Result<Option<V>, String> {
-    let object: Object<V::Spec, V::Status> = wire::decode(object)?;
-    object.metadata.name()?;
+fn keep<V: Kept>(object: &RawValue, settings: &WatchSettings) -> Result<V, String> {
+    let object = wire::decode(object)?;
     Ok(V::keep(object, &mut Pool::default(), settings))
 }
 
 fn pod(value: &Value) -> KeptPod {
-    let kept = keep(&raw(value), &WatchSettings::default());
-    kept.unwrap().unwrap()
+    keep(&raw(value), &WatchSettings::default()).unwrap()
 }
 
 fn gpus(spec: &Value) -> u32 {
@@ -125,8 +123,8 @@ fn exporters_are_recognized_by_pod_name_image_and_configured_container_names() {
     let of = |name: &str, container: Value| {
         let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]},
                             "status": {"podIP": "10.0.0.1"}});
-        let kept: Option<KeptPod> = keep(&raw(&object), &settings).unwrap();
-        kept.unwrap().exporter
+        let kept: KeptPod = keep(&raw(&object), &settings).unwrap();
+        kept.exporter
     };
     let address = Some("10.0.0.1".into());
     assert_eq!(of("nvidia-dcgm-exporter-9xk2f", json!({})), address);
@@ -181,8 +179,8 @@ fn an_invalid_object_is_rejected() {
 fn only_the_controller_among_the_owners_counts() {
     let of = |references: Value| {
         let value = json!({"metadata": {"name": "p", "ownerReferences": references}});
-        let kept: Option<KeptObject> = keep(&raw(&value), &WatchSettings::default()).unwrap();
-        kept.unwrap().controller
+        let kept: KeptObject = keep(&raw(&value), &WatchSettings::default()).unwrap();
+        kept.controller
     };
     let node = json!([{"apiVersion": "v1", "kind": "Node", "name": "n"}]);
     assert_eq!(of(node), None);
