@@ -75,9 +75,11 @@ impl WatchedNames {
         let mut published = self.published.clone();
         let is_settled =
             |kinds: &RequestedKinds| kinds.get(name).is_some_and(|kind| kind.is_settled);
-        let settled = tokio::time::timeout(PATIENCE, published.wait_for(is_settled)).await;
-        if let Ok(kinds) = settled {
-            return kinds.ok()?.get(name)?.objects.clone();
+        let listed = tokio::time::timeout(PATIENCE, published.wait_for(is_settled))
+            .await
+            .map(|kinds| kinds.ok()?.get(name)?.objects.clone());
+        if let Ok(objects) = listed {
+            return objects;
         }
         // Later requests do not wait for a list that takes this long.
         let failed = Event::Failed {
