@@ -75,9 +75,6 @@ pub struct Client {
     address: Arc<str>,
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
-    /// Path prefixes, and the in-process client that receives the requests for paths with
-    /// one of them.
-    near: Option<(&'static [&'static str], kube::Client)>,
 }
 
 impl fmt::Debug for Client {
@@ -114,7 +111,6 @@ impl Client {
             client,
             address: address.trim_end_matches('/').into(),
             cluster: cluster.map(Into::into),
-            near: None,
         })
     }
 
@@ -125,16 +121,6 @@ impl Client {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
             cluster: None,
-            near: None,
-        }
-    }
-
-    /// The same client, except that requests for paths with these prefixes go to `other`.
-    #[must_use]
-    pub fn asking_first(self, paths: &'static [&'static str], other: Self) -> Self {
-        Self {
-            near: Some((paths, other.client)),
-            ..self
         }
     }
 
@@ -237,11 +223,7 @@ impl Client {
         body: Bytes,
     ) -> Result<Body, CallError> {
         let request = self.request(method, path, accept, Body::from(body))?;
-        let client = match &self.near {
-            Some((paths, near)) if paths.iter().any(|it| path.starts_with(it)) => near,
-            _ => &self.client,
-        };
-        let response = tokio::time::timeout(HEAD, client.send(request))
+        let response = tokio::time::timeout(HEAD, self.client.send(request))
             .await
             .map_err(|_| self.timeout(HEAD))?
             .map_err(|error| self.failed(error))?;
