@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use cluster_state::clock;
 use configuration::Config;
@@ -12,16 +13,18 @@ use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
 
 use crate::api::{Api, router};
-use crate::app::engine::Wiring;
-use crate::app::gpus::Running;
+use crate::app::engine::{Engine, Wiring};
 use crate::provider::composite::Composite;
+use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
 
 /// A running poll loop, which ends on drop, and what it serves.
 #[derive(Debug)]
 pub struct Standalone {
-    gpus: Running,
+    values: Arc<GpuProvider>,
     routes: Router,
+    /// Dropping the set ends the poll loop.
+    _polling: JoinSet<()>,
 }
 
 impl Standalone {
@@ -35,13 +38,17 @@ impl Standalone {
         let telemetry = Telemetry::new();
         telemetry.configuration.store(Arc::new(config.shown()));
         let wiring = Wiring::new(&config, inventory, telemetry.clone());
-        let gpus = Running::start(config, source, &wiring);
-        gpus.serve(&wiring);
-        let provider = Composite::new(None, wiring.served, Vec::new());
+        let values = Arc::clone(&wiring.provider);
+        let mut polling = JoinSet::new();
+        if config.gpus_enabled {
+            polling.spawn(Engine::new(config, source, wiring).run());
+        }
+        let provider = Composite::from(Arc::clone(&values));
         let api = Api::new(Arc::new(provider), clock::now, telemetry);
         Self {
-            gpus,
+            values,
             routes: router::open(&api),
+            _polling: polling,
         }
     }
 
@@ -53,6 +60,6 @@ impl Standalone {
     /// The newest values; `None` before the first round.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.gpus.provider.snapshot()
+        self.values.snapshot()
     }
 }

@@ -12,15 +12,14 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::finding_reports::FindingLog;
-use crate::provider::gpu::{GpuProvider, ServedProvider};
+use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Heartbeat, Weight};
+use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::Metrics;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
@@ -57,16 +56,12 @@ const SMALL_FLEET_SERIES: usize = 10_000;
 const NO_SERIES: &str = "no DCGM series found in Prometheus: check that dcgm-exporter runs and is \
                          scraped, and prometheus.matchers; without GPUs, write gpu: {enabled: false}";
 
-/// The longest round: every query has a time limit. A loop that exceeds this hangs or has
-/// ended, and its values would age until none is left.
-const LONGEST_ROUND: Duration = Duration::from_secs(1800);
-
 /// The connections of an engine to the rest of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Wiring {
     inventory: watch::Receiver<Arc<Inventory>>,
-    /// The provider whose values are served.
-    pub(crate) served: ServedProvider,
+    /// Serves the values.
+    pub(crate) provider: Arc<GpuProvider>,
     /// Ready once the first round has ended.
     first_round: Check,
     /// The check `gpu-data`: warnings about the data.
@@ -84,14 +79,13 @@ impl Wiring {
         let health = &telemetry.health;
         let waiting = Some("the first round of queries has not ended");
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
-        let served: ServedProvider = Arc::new(ArcSwap::new(provider(config)));
-        let in_force = Arc::clone(&served);
-        health.ask("metrics-source", Weight::Detail, move || {
-            in_force.load().trouble()
-        });
+        let provider = GpuProvider::new(&metrics(config));
+        let provider = Arc::new(provider.requested_by(&config.gpu_resources));
+        let source = Arc::clone(&provider);
+        health.ask("metrics-source", Weight::Detail, move || source.trouble());
         let wiring = Self {
             inventory,
-            served,
+            provider,
             first_round,
             data_check: health.register("gpu-data", Weight::Detail, None),
             telemetry,
@@ -118,14 +112,8 @@ fn metrics(config: &Config) -> Vec<MetricSpec> {
     specs.chain(config.metrics.iter().cloned()).collect()
 }
 
-/// A provider of a configuration's metrics, without values yet.
-pub(super) fn provider(config: &Config) -> Arc<GpuProvider> {
-    let provider = GpuProvider::new(&metrics(config));
-    Arc::new(provider.requested_by(&config.gpu_resources))
-}
-
 /// The poll loop.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
     servers: Vec<Server>,
@@ -134,24 +122,12 @@ pub(super) struct Engine {
     /// The tasks that wait or query, each with its connection.
     running: JoinSet<Step>,
     poll: Option<Duration>,
-    provider: Arc<GpuProvider>,
     wiring: Wiring,
-    ready: watch::Sender<bool>,
     said: FindingLog,
-    heartbeat: Heartbeat,
     /// Whether rounds find no series.
     is_empty: bool,
     /// The start of the monotonic clock for waits.
     started: Instant,
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // After a panic the heartbeat is missed, and the kubelet restarts the server.
-        if !std::thread::panicking() {
-            self.heartbeat.done();
-        }
-    }
 }
 
 /// How a round ended; a later variant is worse.
@@ -166,13 +142,8 @@ enum Round {
 }
 
 impl Engine {
-    /// An engine with these settings that has not polled yet. `provider` serves its values.
-    pub(super) fn new(
-        config: Config,
-        source: Prometheus,
-        provider: Arc<GpuProvider>,
-        wiring: Wiring,
-    ) -> Self {
+    /// An engine with these settings that has not polled yet.
+    pub(crate) fn new(config: Config, source: Prometheus, wiring: Wiring) -> Self {
         let settings = Settings {
             metrics: metrics(&config),
             policy: config.policy,
@@ -193,24 +164,11 @@ impl Engine {
             clients: vec![client],
             running: JoinSet::new(),
             poll: config.poll,
-            provider,
-            ready: watch::Sender::new(false),
             said: FindingLog::default(),
-            heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
             is_empty: false,
             started: Instant::now(),
         }
-    }
-
-    /// Becomes true when the values are those that another replica would serve.
-    pub(super) fn ready(&self) -> watch::Receiver<bool> {
-        self.ready.subscribe()
-    }
-
-    /// Whether this engine's values are served.
-    fn is_in_force(&self) -> bool {
-        Arc::ptr_eq(&self.wiring.served.load(), &self.provider)
     }
 
     fn metrics(&self) -> &Metrics {
@@ -230,15 +188,12 @@ impl Engine {
     }
 
     /// Polls until cancelled.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         for client in std::mem::take(&mut self.clients) {
             self.wait(client);
         }
         let mut beat = self.next_beat();
         loop {
-            if !self.servers.iter().any(Server::is_stuck) {
-                self.heartbeat.back_within(LONGEST_ROUND);
-            }
             // Publish while servers are waited for; otherwise values would expire and return.
             let is_due = tokio::select! {
                 Some(step) = self.running.join_next() => self.advance_all(step),
@@ -316,20 +271,15 @@ impl Engine {
         let trouble = self.trouble();
         let is_ready = self.is_ready(now);
         let report = self.judge(&snapshot);
-        if self.is_in_force() {
-            self.tell(&snapshot, now, took, &report);
-            if is_ready {
-                self.wiring.first_round.show(None);
-            }
+        self.tell(&snapshot, now, took, &report);
+        if is_ready {
+            self.wiring.first_round.show(None);
         }
-        self.provider.publish_despite(Arc::new(snapshot), trouble);
+        self.wiring
+            .provider
+            .publish_despite(Arc::new(snapshot), trouble);
         if let Some(report) = report {
-            self.provider.tell(Arc::new(report));
-        }
-        // A source without DCGM series has answered, too.
-        let is_answered = |it: &Server| it.rounds > 0 && it.failures.trouble().is_none();
-        if is_ready && self.have_all_ended() && self.servers.iter().any(is_answered) {
-            self.ready.send_replace(true);
+            self.wiring.provider.tell(Arc::new(report));
         }
     }
 

@@ -61,21 +61,6 @@ pub(super) fn rests(metrics: &Metrics, (server, signal): (&str, &str)) {
     metrics.show(&catalog::LAST_SUCCESS, &[server, signal], None);
 }
 
-/// Removes the numbers about values that are no longer in force.
-pub(super) fn forget(metrics: &Metrics) {
-    for spec in [
-        &catalog::LAST_SUCCESS,
-        &catalog::SERIES,
-        &catalog::DEVICES,
-        &catalog::TARGETS,
-        &catalog::CLUSTERS,
-        &catalog::SNAPSHOT_TIME,
-        &catalog::FINDINGS,
-    ] {
-        metrics.clear(spec);
-    }
-}
-
 /// Shows numbers about a published snapshot.
 pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, series: usize) {
     let number = |count: usize| Some(count as f64);

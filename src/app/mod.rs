@@ -12,6 +12,8 @@ pub(crate) mod relist;
 pub(crate) mod reload;
 pub(crate) mod server;
 pub(crate) mod shutdown;
+pub(crate) mod signals;
+mod tasks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trusted;

@@ -6,11 +6,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use super::measure;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use aggregated_apiserver::certificates::CertificateStatus;
 use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
+use cluster_state::clock;
 use cluster_state::health::{WatchHealth, WatchRegistry};
+use configuration::Config;
 use prometheus_source::answers::{AnswerCache, Counts};
 
 /// Reviews, their caches, and refusals.
@@ -33,6 +36,21 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
         read(&catalog::REVIEWS, "error", |reviews| &reviews.failed);
         read(&catalog::REVIEW_CACHE, "hit", |reviews| &reviews.hits);
         read(&catalog::REVIEW_CACHE, "miss", |reviews| &reviews.misses);
+    }
+}
+
+/// The configuration in force since now.
+pub(super) fn of_configuration(metrics: &Metrics, config: &Config) {
+    let now = measure::secs(clock::now());
+    metrics.show(&catalog::CONFIG_TIME, &[], Some(now));
+    let faults = config.faults.len() as f64;
+    metrics.show(&catalog::CONFIG_FAULTS, &[], Some(faults));
+    for (kind, count) in [
+        ("custom", config.rules.usable.len()),
+        ("external", config.external_rules.usable.len()),
+        ("resource", 2 * usize::from(config.resource_rules.is_some())),
+    ] {
+        metrics.show(&catalog::RULES, &[kind], Some(count as f64));
     }
 }
 

@@ -2,7 +2,7 @@
 //! kinds of the cluster.
 //!
 //! Rules are independent: a rule whose search fails keeps its former series, and the others
-//! continue. A change of the rules cancels the round in progress.
+//! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::measure;
-use super::reload::RuleSet;
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
@@ -24,6 +23,8 @@ use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::served;
+use configuration::Config;
+use prometheus_source::prometheus::promql::PromqlClient;
 
 /// The most concurrent searches; each may be expensive.
 const SIDE_BY_SIDE: usize = 4;
@@ -45,10 +46,37 @@ pub(crate) struct RelistTimes {
     pub answer: Duration,
 }
 
+/// The rules, and the client for their queries.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleSet {
+    pub rules: Vec<Rule>,
+    pub external_rules: Vec<Rule>,
+    /// The faults of the unusable rules. They have already been logged.
+    pub faults: Vec<String>,
+    pub prometheus: Arc<PromqlClient>,
+}
+
+impl RuleSet {
+    /// The rules of a configuration.
+    pub(crate) fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
+        Self {
+            rules: config.rules.usable.clone(),
+            external_rules: config.external_rules.usable.clone(),
+            faults: config.faults.clone(),
+            prometheus,
+        }
+    }
+
+    /// The usable rules of both kinds.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().chain(&self.external_rules)
+    }
+}
+
 /// The inputs of the rounds.
 #[derive(Debug)]
 pub(crate) struct Relist {
-    pub rules: watch::Receiver<Arc<RuleSet>>,
+    pub rules: Arc<RuleSet>,
     /// Lists the cluster's kinds.
     pub client: Client,
     pub provider: Arc<RuleProvider>,
@@ -131,7 +159,7 @@ impl RelistReport {
 }
 
 impl Relist {
-    /// Runs until the sender of the rules is dropped.
+    /// Runs until cancelled.
     pub(crate) async fn run(self) {
         let health = &self.telemetry.health;
         let (ended, is_over) = watch::channel(false);
@@ -143,24 +171,14 @@ impl Relist {
         });
         let mut report = RelistReport::new(&self.telemetry);
         let mut known = Discovered::default();
-        let mut changes = self.rules.clone();
         loop {
-            let rules = Arc::clone(&changes.borrow_and_update());
-            let failed = tokio::select! {
-                failed = self.round(&rules, &mut known, &mut report) => failed,
-                Ok(()) = changes.changed() => continue,
-            };
+            let failed = self.round(&self.rules, &mut known, &mut report).await;
             ended.send_replace(true);
             let wait = match failed {
                 true => self.times.relist.min(SOONER),
                 false => self.times.relist,
             };
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                changed = changes.changed() => if changed.is_err() {
-                    return;
-                }
-            }
+            tokio::time::sleep(wait).await;
         }
     }
 

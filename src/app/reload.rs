@@ -1,118 +1,75 @@
-//! Reads the configuration file again when it changes or on SIGHUP, and applies it as a
-//! whole. If the file is invalid, the former configuration stays in force.
+//! Waits for a valid change of the configuration file, with which the server runs again. A
+//! file with a fault stays out.
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::pending;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::{finding_reports, measure};
+use super::finding_reports;
 use crate::provider::composite::SelfFinding;
-use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
-use crate::telemetry::metrics::catalog;
-use adapter_rules::rule::Rule;
-use cluster_state::clock;
+use crate::telemetry::metrics::{Metrics, catalog};
 use configuration::Config;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
 use findings::codes::GM603;
 use findings::own;
 use limits::file;
-use prometheus_source::Prometheus;
-use prometheus_source::answers::AnswerCache;
-use prometheus_source::prometheus::promql::PromqlClient;
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
 /// minute after the object was written. File system events do not report such a change.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The longest time that writing the file in place takes. A rename is immediate.
-const WRITTEN_IN: Duration = Duration::from_millis(500);
+/// How often a refused file is tried again: what it names, such as the file of an
+/// authority, may come later.
+const RETRY: Duration = Duration::from_secs(30);
 
-/// The rules in force, and the client for their queries.
-#[derive(Clone, Debug)]
-pub(crate) struct RuleSet {
-    pub rules: Vec<Rule>,
-    pub external_rules: Vec<Rule>,
-    /// The faults of the unusable rules. They have already been logged.
-    pub faults: Vec<String>,
-    /// The client for their queries.
-    pub prometheus: Arc<PromqlClient>,
-}
+/// Replicas that share a file start again at different times of this many milliseconds.
+const SPREAD_MS: u64 = 30_000;
 
-impl RuleSet {
-    /// The rules of a configuration.
-    pub(crate) fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
-        Self {
-            rules: config.rules.usable.clone(),
-            external_rules: config.external_rules.usable.clone(),
-            faults: config.faults.clone(),
-            prometheus,
-        }
-    }
-
-    /// The usable rules of both kinds.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().chain(&self.external_rules)
-    }
-}
-
-/// The receivers of a new configuration.
+/// A valid configuration with its clients.
 #[derive(Debug)]
-pub(super) struct Targets {
-    /// The task that discovers the rules' series.
-    pub(super) rules: watch::Sender<Arc<RuleSet>>,
-    /// The queries of the rules.
-    pub(super) answers: Arc<AnswerCache>,
-    /// The provider of `resourceRules`.
-    pub(super) provider: Arc<RuleProvider>,
-    /// Whether there are `resourceRules`, for the registration of APIServices.
-    pub(super) serves_resources: Arc<AtomicBool>,
-    /// The task that runs the engine.
-    pub(super) gpus: mpsc::UnboundedSender<(Config, Prometheus)>,
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// The file of the configuration.
+    pub(crate) file: Option<ConfigFile>,
+    pub(crate) clients: Clients,
 }
 
 /// Follows the file.
 #[derive(Debug)]
 pub(super) struct Reload {
+    /// The file with the text in force.
     file: Option<ConfigFile>,
-    in_force: Config,
-    targets: Targets,
-    /// Whether the changed file is rejected, and why.
+    /// Why the file is refused.
     check: Check,
-    telemetry: Telemetry,
+    metrics: Metrics,
+    /// The time between a valid change and its use.
+    pause: Duration,
 }
 
 impl Reload {
-    /// `config` is already in force.
-    pub(super) fn new(
-        file: Option<ConfigFile>,
-        config: Config,
-        targets: Targets,
-        telemetry: &Telemetry,
-    ) -> Self {
-        let health = &telemetry.health;
-        let reload = Self {
+    /// The text of `file` is in force. `pod` is the name of this replica.
+    pub(super) fn new(file: Option<ConfigFile>, pod: &str, telemetry: &Telemetry) -> Self {
+        telemetry.metrics.count(&catalog::CONFIG_FAILURES, &[], 0);
+        Self {
             file,
-            in_force: config,
-            targets,
-            check: health.register("configuration", Weight::Detail, None),
-            telemetry: telemetry.clone(),
-        };
-        let metrics = &telemetry.metrics;
-        metrics.count(&catalog::CONFIG_FAILURES, &[], 0);
-        reload.show();
-        reload
+            check: telemetry
+                .health
+                .register("configuration", Weight::Detail, None),
+            metrics: telemetry.metrics.clone(),
+            pause: pause(pod),
+        }
     }
 
-    /// The finding that the changed file is rejected; `None`: it is not.
+    /// The finding that the file is refused.
     pub(super) fn refused(&self) -> SelfFinding {
         let check = self.check.clone();
         let path = self
@@ -120,137 +77,98 @@ impl Reload {
             .as_ref()
             .map(|file| file.path.display().to_string());
         let path = path.unwrap_or_default();
-        finding_reports::own(&self.telemetry.metrics, &GM603, move || {
+        finding_reports::own(&self.metrics, &GM603, move || {
             check.reason().map(|why| own::configuration(&path, &why))
         })
     }
 
-    /// Applies each valid version, until cancelled.
-    pub(super) async fn follow(mut self) {
-        let Some(mut file) = self.file.take() else {
-            // Keeps the receivers' channels open.
-            return std::future::pending().await;
+    /// Waits for a valid version of the file with another text, or for any valid version
+    /// after a hangup.
+    pub(super) async fn next(&self, hangups: &mut mpsc::Receiver<()>) -> Box<Loaded> {
+        let Some(file) = &self.file else {
+            return pending().await;
         };
-        let mut hangups = signal(SignalKind::hangup()).ok();
-        let mut is_missing = false;
+        let mut former = Ok(file.text.clone());
+        let mut refused: Option<Instant> = None;
         loop {
-            let hung_up = async {
-                match &mut hangups {
-                    Some(hangups) => hangups.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let asked = tokio::select! {
+            let is_asked = tokio::select! {
                 () = tokio::time::sleep(EVERY) => false,
-                _ = hung_up => true,
+                Some(()) = hangups.recv() => true,
             };
-            match read(&file).await {
+            let text = read(file).await;
+            // A file that is being written is another one at the next look.
+            let is_stable = text == former;
+            former.clone_from(&text);
+            if !is_asked {
+                if text.as_ref() == Ok(&file.text) {
+                    refused = None;
+                    self.check.show(None);
+                    continue;
+                }
+                if !is_stable || refused.is_some_and(|at| at.elapsed() < RETRY) {
+                    refused = refused.filter(|_| is_stable);
+                    continue;
+                }
+            }
+            match resolve(file, text).await {
+                Ok(loaded) => {
+                    if !is_asked {
+                        tokio::time::sleep(self.pause).await;
+                    }
+                    return loaded;
+                }
                 Err(reason) => {
-                    if !std::mem::replace(&mut is_missing, true) || asked {
-                        let path = file.path.display();
-                        self.refuse(&format!("{path}: cannot be read: {reason}"));
-                    }
-                }
-                // The file is being written; the next read gets the complete file.
-                Ok(text) if !asked && text != file.text && !stands(&file, &text).await => {}
-                Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
-                    file.text.clone_from(&text);
-                    let path = file.path.display();
-                    let why = format!("{path}: it is empty; send SIGHUP to use it nevertheless");
-                    self.refuse(&why);
-                }
-                Ok(text) => {
-                    let was_missing = std::mem::take(&mut is_missing);
-                    if text != file.text || asked || was_missing {
-                        file.text = text;
-                        self.read(&file).await;
-                    }
+                    refused = Some(Instant::now());
+                    self.refuse(&reason);
                 }
             }
         }
     }
 
-    async fn read(&mut self, file: &ConfigFile) {
-        let read = file.clone();
-        match tokio::task::spawn_blocking(move || resolve(&read)).await {
-            Ok(Ok((config, clients))) => self.take(config, clients),
-            Ok(Err(reason)) => self.refuse(&reason),
-            Err(error) => self.refuse(&error.to_string()),
+    fn refuse(&self, reason: &str) {
+        let line = reason.lines().next().map(str::to_owned);
+        if self.check.reason() != line {
+            tracing::error!("the configuration in force stays in use: {reason}");
+            self.metrics.count(&catalog::CONFIG_FAILURES, &[], 1);
         }
-    }
-
-    fn refuse(&mut self, reason: &str) {
-        tracing::error!("the configuration in force stays in use: {reason}");
-        let metrics = &self.telemetry.metrics;
-        metrics.count(&catalog::CONFIG_FAILURES, &[], 1);
-        self.check.show(reason.lines().next().map(str::to_owned));
-    }
-
-    /// Applies a valid file.
-    fn take(&mut self, next: Config, mut clients: Clients) {
-        for warning in &next.warnings {
-            tracing::warn!("{warning}");
-        }
-        let targets = &self.targets;
-        let mut prometheus = Arc::clone(&targets.rules.borrow().prometheus);
-        if next.prometheus == self.in_force.prometheus {
-            clients.share(&prometheus.replicas());
-        } else {
-            prometheus = Arc::new(clients.promql);
-            targets.answers.switch_to(Arc::clone(&prometheus));
-        }
-        targets
-            .rules
-            .send_replace(Arc::new(RuleSet::new(&next, prometheus)));
-        targets.provider.tell_usage(next.resource_rules.clone());
-        targets
-            .serves_resources
-            .store(next.resource_rules.is_some(), Ordering::Relaxed);
-        if !next.has_same_gpus(&self.in_force) {
-            // The receiver is gone when the server stops.
-            let _ = targets.gpus.send((next.clone(), clients.prometheus));
-        }
-        self.in_force = next;
-        tracing::info!("the configuration file is in force");
-        self.check.show(None);
-        self.show();
-    }
-
-    fn show(&self) {
-        let config = &self.in_force;
-        self.telemetry.configuration.store(Arc::new(config.shown()));
-        let metrics = &self.telemetry.metrics;
-        let now = measure::secs(clock::now());
-        metrics.show(&catalog::CONFIG_TIME, &[], Some(now));
-        let faults = config.faults.len() as f64;
-        metrics.show(&catalog::CONFIG_FAULTS, &[], Some(faults));
-        for (kind, count) in [
-            ("custom", config.rules.usable.len()),
-            ("external", config.external_rules.usable.len()),
-            ("resource", 2 * usize::from(config.resource_rules.is_some())),
-        ] {
-            metrics.show(&catalog::RULES, &[kind], Some(count as f64));
-        }
+        self.check.show(line);
     }
 }
 
-/// Parses a file and builds its clients. Blocks: thousands of rules take seconds.
-fn resolve(file: &ConfigFile) -> Result<(Config, Clients), String> {
+/// Parses a version of the file and makes its clients, on another thread: thousands of
+/// rules take seconds.
+async fn resolve(file: &ConfigFile, text: Result<String, String>) -> Result<Box<Loaded>, String> {
     let name = file.path.display().to_string();
-    let config = Config::from_yaml(&name, &file.text, &file.flags);
-    let config = config.map_err(|error| error.to_string())?;
-    let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
-    Ok((config, clients))
-}
-
-/// Whether the file is complete: its text stays the same for [`WRITTEN_IN`].
-async fn stands(file: &ConfigFile, text: &str) -> bool {
-    tokio::time::sleep(WRITTEN_IN).await;
-    read(file).await.is_ok_and(|now| now == text)
+    let text = text.map_err(|reason| format!("{name}: cannot be read: {reason}"))?;
+    let file = ConfigFile {
+        text,
+        ..file.clone()
+    };
+    let loaded = tokio::task::spawn_blocking(move || {
+        let config = Config::from_yaml(&name, &file.text, &file.flags);
+        let config = config.map_err(|error| error.to_string())?;
+        let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
+        Ok(Box::new(Loaded {
+            config,
+            file: Some(file),
+            clients,
+        }))
+    });
+    loaded.await.map_err(|error| error.to_string())?
 }
 
 async fn read(file: &ConfigFile) -> Result<String, String> {
     let path = file.path.clone();
     let bytes = file::run_blocking(move || file::read(&path)).await??;
     String::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+/// A time that depends on the name of the pod. None without a name.
+fn pause(pod: &str) -> Duration {
+    if pod.is_empty() {
+        return Duration::ZERO;
+    }
+    let mut hasher = DefaultHasher::new();
+    pod.hash(&mut hasher);
+    Duration::from_millis(hasher.finish() % SPREAD_MS)
 }

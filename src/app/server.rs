@@ -7,19 +7,19 @@ mod certificates;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
-use super::engine::Wiring;
-use super::relist::{Relist, RelistTimes};
-use super::reload::{Reload, RuleSet, Targets};
+use super::engine::{Engine, Wiring};
+use super::relist::{Relist, RelistTimes, RuleSet};
+use super::reload::{Loaded, Reload};
 use super::shutdown::Shutdown;
+use super::signals::Signals;
+use super::tasks::{TaskEnded, Tasks};
 use super::trusted::Overlay;
 use super::{backing, cluster_checks, gpus, numbers, trusted};
 use crate::api::{Api, router};
@@ -47,7 +47,6 @@ use cluster_state::inventory::Watches;
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
-use configuration::flags::ConfigFile;
 use prometheus_source::answers::AnswerCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
@@ -92,10 +91,7 @@ pub(crate) enum AuthenticationLookup {
 
 pub(crate) struct ServerSettings {
     /// The configuration, with the address of Prometheus.
-    pub config: Config,
-    /// The file of the configuration.
-    pub file: Option<ConfigFile>,
-    pub clients: Clients,
+    pub loaded: Loaded,
     /// The intervals for discovering the rules' series.
     pub relist: RelistTimes,
     /// The API's port.
@@ -106,7 +102,7 @@ pub(crate) struct ServerSettings {
     pub certificate: CertificateSource,
     /// Certificates for specific host names.
     pub named: Vec<NamedFiles>,
-    pub ways: ClusterAccesses,
+    pub accesses: ClusterAccesses,
     pub lookup: AuthenticationLookup,
     /// Flags that replace keys of the authentication ConfigMap.
     pub overlay: Overlay,
@@ -114,17 +110,29 @@ pub(crate) struct ServerSettings {
     pub security: SecuritySettings,
     /// The time from the signal to draining (`--shutdown-delay-duration`).
     pub shutdown_delay: Duration,
+    /// The name of this replica's pod; empty outside of a cluster.
+    pub pod: String,
 }
 
-/// Why the server cannot start. For everything else it waits.
+/// Why the server stopped to serve.
+pub(crate) enum Ended {
+    /// A signal asked for it.
+    Stopped,
+    /// There is another configuration, with which it must run again.
+    Changed(Box<Loaded>),
+}
+
+/// Why the server cannot run. For everything else it waits.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
+pub(crate) enum RunError {
     /// The kubeconfig or the pod's service account cannot be used.
     #[error(transparent)]
     Cluster(#[from] ClientError),
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Task(#[from] TaskEnded),
 }
 
 /// Selects watches of a registry that fail, with the reason.
@@ -133,44 +141,48 @@ type WatchTroubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
 /// The tasks that run beside the listener.
 struct Background {
     telemetry: Telemetry,
-    tasks: JoinSet<()>,
-    draining: watch::Receiver<bool>,
+    tasks: Tasks,
     /// Findings about the server itself.
     own: Vec<SelfFinding>,
 }
 
-/// Serves until `stop`, then shuts down in order. `hurry` shortens the shutdown.
+/// Serves until a signal stops it or the configuration changes, then drains.
 ///
 /// # Errors
-/// When a kubeconfig or the service account cannot be used.
+/// When a kubeconfig or the service account cannot be used, or a task ends.
 pub(crate) async fn run(
     settings: ServerSettings,
-    stop: impl Future<Output = ()>,
-    hurry: impl Future<Output = ()>,
-) -> Result<(), StartError> {
-    let ways = settings.ways;
-    let lister = Client::connect(&ways.lister).await?;
-    let authentication = Client::connect(&ways.authentication).await?;
-    let authorization = Client::connect(&ways.authorization).await?;
+    signals: &mut Signals,
+) -> Result<Ended, RunError> {
+    let accesses = settings.accesses;
+    let lister = Client::connect(&accesses.lister).await?;
+    let authentication = Client::connect(&accesses.authentication).await?;
+    let authorization = Client::connect(&accesses.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
         telemetry: telemetry.clone(),
-        tasks: JoinSet::new(),
-        draining: shutdown.draining(),
+        tasks: Tasks::new(shutdown.draining()),
         own: Vec::new(),
     };
-    // `resourceRules` need additional APIServices.
-    let serves_resources = match &settings.certificate {
-        CertificateSource::Managed(managed, _) => Arc::clone(&managed.serves_resources),
-        CertificateSource::Files(_) => Arc::default(),
-    };
-    let has_resources = settings.config.resource_rules.is_some();
-    serves_resources.store(has_resources, Ordering::Relaxed);
-    let certificates = background.keep_certificates(settings.certificate, settings.named, &lister);
+    let Loaded {
+        config,
+        file,
+        clients,
+    } = settings.loaded;
+    if let CertificateSource::Managed(managed, _) = &settings.certificate {
+        // `resourceRules` need additional APIServices.
+        let has_resources = config.resource_rules.is_some();
+        managed
+            .serves_resources
+            .store(has_resources, Ordering::Relaxed);
+    }
+    let certificates =
+        background.keep_certificates(settings.certificate, settings.named, &lister, &shutdown);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
-    let configured = (settings.config, settings.file, settings.clients);
-    let provider = background.provide(configured, settings.relist, serves_resources, &lister);
+    let reload = Reload::new(file, &settings.pod, &telemetry);
+    background.own.push(reload.refused());
+    let provider = background.provide(config, clients, settings.relist, &lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -181,9 +193,8 @@ pub(crate) async fn run(
         };
         let listener = Listener::without_tls(tcp, limits);
         let service = into_service(router::operators(&api));
-        background
-            .tasks
-            .spawn(listener.run(service, shutdown.draining()));
+        let serving = listener.run(service, shutdown.draining());
+        background.tasks.spawn_draining("operators' port", serving);
     }
     let believed = Arc::clone(&trust);
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
@@ -202,14 +213,21 @@ pub(crate) async fn run(
     metrics.read(&catalog::CONNECTIONS, &[], move || {
         Some(connections() as f64)
     });
-    background
-        .tasks
-        .spawn(listener.run(service, shutdown.draining()));
-    stop.await;
+    let serving = listener.run(service, shutdown.draining());
     let mut tasks = background.tasks;
-    let ended = async { while tasks.join_next().await.is_some() {} };
-    shutdown.run(settings.shutdown_delay, ended, hurry).await;
-    Ok(())
+    tasks.spawn_draining("port of the API", serving);
+    let ended = tokio::select! {
+        _ = signals.stop.recv() => Ended::Stopped,
+        changed = reload.next(&mut signals.hangup) => Ended::Changed(changed),
+        error = tasks.ended() => return Err(error.into()),
+    };
+    let hurry = async {
+        let _ = signals.stop.recv().await;
+    };
+    shutdown
+        .run(settings.shutdown_delay, tasks.all_ended(), hurry)
+        .await;
+    Ok(ended)
 }
 
 impl Background {
@@ -233,78 +251,73 @@ impl Background {
             let registry = WatchRegistry::default();
             self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
             numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
-            self.until_draining(authentication::follow(client.clone(), registry, sender));
+            let followed = authentication::follow(client.clone(), registry, sender);
+            self.tasks.spawn("authentication ConfigMap", followed);
         }
         let waiting = Some(trusted::WAITING);
         let health = &self.telemetry.health;
         let check = health.register("client-authorities", weight, waiting);
-        self.until_draining(trusted::follow(texts, overlay, Arc::clone(&trust), check));
+        let followed = trusted::follow(texts, overlay, Arc::clone(&trust), check);
+        self.tasks.spawn("authorities of clients", followed);
         trust
     }
 
-    /// The providers of a configuration, and the task that follows its file.
+    /// The providers of a configuration.
     fn provide(
         &mut self,
-        (config, file, clients): (Config, Option<ConfigFile>, Clients),
+        config: Config,
+        clients: Clients,
         times: RelistTimes,
-        serves_resources: Arc<AtomicBool>,
         client: &Client,
     ) -> Arc<Composite> {
         let telemetry = self.telemetry.clone();
-        let watches = self.watch(&config, client);
+        let shown = Arc::new(config.shown());
+        telemetry.configuration.store(shown);
+        numbers::of_configuration(&telemetry.metrics, &config);
+        let (watches, registry) = self.watch(&config, client);
+        let inventory = watches.subscribe();
         let objects = backing::ClusterNames {
-            inventory: watches.subscribe(),
+            inventory: inventory.clone(),
             others: watches.names(),
         };
+        self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
         numbers::of_answers(&telemetry.metrics, &answers);
-        let asked = backing::LoggedAnswers::new(Arc::clone(&answers));
-        let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
+        let answers = backing::LoggedAnswers::new(answers);
+        let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(answers)));
         provider.tell_usage(config.resource_rules.clone());
-        let rules = Arc::new(RuleSet::new(&config, prometheus));
-        let (rules, followed) = watch::channel(rules);
-        let (changes, changed) = mpsc::unbounded_channel();
         let relist = Relist {
-            rules: followed,
+            rules: Arc::new(RuleSet::new(&config, prometheus)),
             client: client.clone(),
             provider: Arc::clone(&provider),
             times,
             telemetry: telemetry.clone(),
         };
-        let targets = Targets {
-            rules,
-            answers,
-            provider: Arc::clone(&provider),
-            serves_resources,
-            gpus: changes,
-        };
-        let reload = Reload::new(file, config.clone(), targets, &telemetry);
-        self.own.push(reload.refused());
-        self.until_draining(reload.follow());
-        self.until_draining(relist.run());
-        self.until_draining(cluster_checks::follow(
-            client.clone(),
-            telemetry.metrics.clone(),
-        ));
-        let wiring = Wiring::new(&config, watches.subscribe(), telemetry);
-        let served = Arc::clone(&wiring.served);
-        let first = (config, clients.prometheus);
-        self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));
+        self.tasks.spawn("discovery of rules", relist.run());
+        let checks = cluster_checks::follow(client.clone(), telemetry.metrics.clone());
+        self.tasks.spawn("checks of the cluster", checks);
+        let wiring = Wiring::new(&config, inventory.clone(), telemetry);
+        let gpus = Arc::clone(&wiring.provider);
+        if config.gpus_enabled {
+            let engine = Engine::new(config, clients.prometheus, wiring.clone());
+            let polling = gpus::poll(engine, wiring, inventory, registry);
+            self.tasks.spawn("polling", polling);
+        }
         let own = std::mem::take(&mut self.own);
-        Arc::new(Composite::new(Some(provider), served, own))
+        Arc::new(Composite::new(Some(provider), gpus, own))
     }
 
     /// Starts the watches of the cluster's objects.
-    fn watch(&self, config: &Config, client: &Client) -> Watches {
+    fn watch(&self, config: &Config, client: &Client) -> (Watches, WatchRegistry) {
         let registry = WatchRegistry::default();
         let watches = Watches::start(client, &registry, gpus::watching(config));
         let unready = WatchRegistry::unready;
         self.show_watches("cluster-objects", Weight::Readiness, &registry, unready);
         self.show_watches("watches", Weight::Detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
-        watches
+        (watches, registry)
     }
 
     fn show_watches(
@@ -328,20 +341,10 @@ impl Background {
         let judged = Arc::clone(&reviewer);
         let health = &self.telemetry.health;
         health.ask("reviews", Weight::Readiness, move || judged.forbidden());
-        self.until_draining(async move {
+        self.tasks.spawn("reviews", async move {
             loop {
                 reviewer.ask_again().await;
                 tokio::time::sleep(REVIEW_AGAIN).await;
-            }
-        });
-    }
-
-    fn until_draining(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut draining = self.draining.clone();
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = task => {}
-                _ = draining.wait_for(|draining| *draining) => {}
             }
         });
     }

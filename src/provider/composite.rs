@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use findings::{Finding, Report};
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
@@ -18,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::compute::ComputeLimit;
 use super::devices::DevicesQuery;
-use super::gpu::{GpuProvider, ServedProvider};
+use super::gpu::GpuProvider;
 use super::rules::RuleProvider;
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
@@ -36,7 +35,7 @@ pub type SelfFinding = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
 /// The rules' metrics, and the GPU metrics that no rule replaces.
 pub struct Composite {
     rules: Option<Arc<RuleProvider>>,
-    gpus: ServedProvider,
+    gpus: Arc<GpuProvider>,
     values: ComputeLimit,
     /// A separate limit, so that the values of autoscalers do not wait for explanations for
     /// users.
@@ -57,7 +56,7 @@ type Merged = ([Arc<ListedMetrics>; 2], Arc<ListedMetrics>);
 impl From<Arc<GpuProvider>> for Composite {
     /// A provider of these GPU metrics only.
     fn from(gpus: Arc<GpuProvider>) -> Self {
-        Self::new(None, Arc::new(ArcSwap::new(gpus)), Vec::new())
+        Self::new(None, gpus, Vec::new())
     }
 }
 
@@ -65,7 +64,7 @@ impl Composite {
     /// `rules` take precedence over `gpus`. Findings of `own` are added to those about the data.
     pub(crate) fn new(
         rules: Option<Arc<RuleProvider>>,
-        gpus: ServedProvider,
+        gpus: Arc<GpuProvider>,
         own: Vec<SelfFinding>,
     ) -> Self {
         Self {
@@ -89,7 +88,7 @@ impl Composite {
     }
 
     async fn computed(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
-        let (gpus, query) = (self.gpus.load_full(), query.clone());
+        let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
         let work = move || {
             let mut found = Vec::new();
             let mut keep = |item: Item<'_>| found.push(Kept::from(item));
@@ -144,7 +143,7 @@ impl Kept {
 impl Provider for Composite {
     /// The lists are merged again if one of them was replaced.
     fn listed(&self) -> Arc<ListedMetrics> {
-        let gpus = self.gpus.load().listed();
+        let gpus = self.gpus.listed();
         let Some(rules) = &self.rules else {
             return gpus;
         };
@@ -176,7 +175,7 @@ impl Provider for Composite {
             if let Some(rules) = self.rules_of(query) {
                 return rules.answered(query, sink).await.map(drop);
             }
-            let at_hand = self.gpus.load().values(query, AT_HAND, sink);
+            let at_hand = self.gpus.values(query, AT_HAND, sink);
             match at_hand {
                 Err(ProviderError::TooMuchWork) => self.computed(query, sink).await,
                 answer => answer,
@@ -189,10 +188,10 @@ impl Provider for Composite {
             if let Some(rules) = self.rules_of(query) {
                 return rules.explained(query).await;
             }
-            let at_hand = self.gpus.load().explain(query, AT_HAND);
+            let at_hand = self.gpus.explain(query, AT_HAND);
             match at_hand {
                 Err(ProviderError::TooMuchWork) => {
-                    let (gpus, query) = (self.gpus.load_full(), query.clone());
+                    let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
                     let work = move || gpus.explain(&query, u64::MAX);
                     self.explanations.run(work).await
                 }
@@ -202,7 +201,7 @@ impl Provider for Composite {
     }
 
     fn findings(&self) -> Arc<Report> {
-        let mut report = self.gpus.load().findings();
+        let mut report = self.gpus.findings();
         for finding in self.own.iter().filter_map(|own| own()) {
             Arc::make_mut(&mut report).findings.push(finding);
         }
@@ -210,7 +209,7 @@ impl Provider for Composite {
     }
 
     fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> Answering<'a, DeviceList> {
-        let (gpus, asked) = (self.gpus.load_full(), asked.clone());
+        let (gpus, asked) = (Arc::clone(&self.gpus), asked.clone());
         Box::pin(self.explanations.run(move || gpus.devices(&asked)))
     }
 

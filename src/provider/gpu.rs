@@ -52,9 +52,6 @@ fn kinds() -> Vec<ObjectKind> {
 /// Why there are no values if the server may not list the cluster's objects.
 const UNBOUND: &str = "the server may not list pods";
 
-/// The provider in force, which a change of settings replaces.
-pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
-
 /// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
 /// [`super::Provider`] of it.
 ///

@@ -6,10 +6,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 /// The probes that a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,21 +117,6 @@ impl Health {
         });
     }
 
-    /// Registers a heartbeat of a task. Liveness fails when the task misses the time that
-    /// it announced.
-    #[must_use]
-    pub(crate) fn heartbeat(&self, name: &'static str) -> Heartbeat {
-        let due = Arc::new(Mutex::new(None));
-        let heartbeat = Heartbeat {
-            due: Arc::clone(&due),
-        };
-        self.ask(name, Weight::Life, move || {
-            let overdue = due.lock().filter(|due| *due < Instant::now());
-            overdue.map(|_| "the task no longer makes progress: restart the server".to_owned())
-        });
-        heartbeat
-    }
-
     /// The states of a probe's checks, in the order of registration.
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated without the lock, because a check may read others.
@@ -190,24 +173,6 @@ impl Check {
     }
 }
 
-/// The handle of a task's heartbeat.
-#[derive(Clone, Debug)]
-pub struct Heartbeat {
-    due: Arc<Mutex<Option<Instant>>>,
-}
-
-impl Heartbeat {
-    /// Announces that the next call comes within `time`.
-    pub(crate) fn back_within(&self, time: Duration) {
-        *self.due.lock() = Instant::now().checked_add(time);
-    }
-
-    /// Ends the heartbeat. A task calls it when it ends as intended.
-    pub(crate) fn done(&self) {
-        *self.due.lock() = None;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,22 +214,5 @@ mod tests {
         let _second = health.register("x", Weight::Life, None);
         assert!(health.is_ok(Probe::Ready));
         assert_eq!(health.examine(Probe::Ready).len(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_task_that_misses_its_heartbeat_fails_liveness() {
-        let health = Health::new();
-        let heartbeat = health.heartbeat("poll-loop");
-        assert!(health.is_ok(Probe::Live), "nothing was promised");
-        heartbeat.back_within(Duration::from_secs(10));
-        tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(health.is_ok(Probe::Live));
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(!health.is_ok(Probe::Live));
-        heartbeat.back_within(Duration::from_secs(10));
-        assert!(health.is_ok(Probe::Live));
-        heartbeat.done();
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(health.is_ok(Probe::Live));
     }
 }

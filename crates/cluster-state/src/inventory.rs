@@ -30,7 +30,7 @@ pub struct Watches {
     registry: WatchRegistry,
     settings: watch::Sender<WatchSettings>,
     /// Dropping a set ends its tasks.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Watches {
@@ -73,7 +73,7 @@ impl Watches {
             names: WatchedNames { published, changes },
             registry: registry.clone(),
             settings,
-            _tasks: tasks,
+            tasks,
         }
     }
 
@@ -104,6 +104,11 @@ impl Watches {
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
         self.registry.unbound()
+    }
+
+    /// Runs the watches until one of their tasks ends, which only a fault does.
+    pub async fn ended(mut self) {
+        let _ = self.tasks.join_next().await;
     }
 
     /// The inventory for tasks that wait for changes or outlive the watches.

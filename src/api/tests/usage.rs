@@ -72,7 +72,7 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
 }
 
 async fn serve(rules: Arc<RuleProvider>) -> TestServer {
-    let no_gpus = Arc::new(arc_swap::ArcSwap::from_pointee(GpuProvider::new(&[])));
+    let no_gpus = Arc::new(GpuProvider::new(&[]));
     let provider = Composite::new(Some(rules), no_gpus, Vec::new());
     let api = Api::new(Arc::new(provider), || NOW, Telemetry::new());
     TestServer::start(open(&api)).await

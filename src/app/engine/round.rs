@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::measure;
 use super::server::{Client, Progress, Server, SignalRead, Step};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
@@ -67,7 +65,6 @@ impl Engine {
         let accepts_combined = is_known && client.source.accepts_combined(local);
         self.server_mut(id).round = Some(Progress {
             now,
-            began: Instant::now(),
             outcome: Round::Complete,
             due,
             reads: Vec::new(),

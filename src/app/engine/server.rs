@@ -3,9 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::{LONGEST_ROUND, Round};
+use super::Round;
 use apimachinery::time::Timestamp;
 use findings::source::PROMETHEUS;
 use gpu_metrics::batch::{Batch, PrometheusId};
@@ -38,7 +36,6 @@ pub(super) struct Server {
 pub(super) struct Progress {
     /// The evaluation time of its queries, by the engine's clock.
     pub(super) now: Timestamp,
-    pub(super) began: Instant,
     pub(super) outcome: Round,
     /// The signals that have not been queried yet.
     pub(super) due: VecDeque<SignalRead>,
@@ -176,12 +173,6 @@ impl Server {
             PrometheusId(0) => PROMETHEUS,
             _ => &self.key,
         }
-    }
-
-    /// Whether its round takes longer than [`LONGEST_ROUND`].
-    pub(super) fn is_stuck(&self) -> bool {
-        let round = self.round.as_ref();
-        round.is_some_and(|round| round.began.elapsed() > LONGEST_ROUND)
     }
 
     /// Whether the queries of all signals fail.

@@ -1,243 +1,167 @@
-//! Files that are valid, invalid, replaced and missing.
+//! Files that are valid, invalid, half-written, replaced and missing.
 
-use std::future::ready;
+use std::path::{Path, PathBuf};
 
-use super::super::backing::LoggedAnswers;
 use super::*;
-use crate::provider::rules::tests::FakeObjects;
 use crate::telemetry::health::Probe;
-use crate::telemetry::metrics::Exposition;
 use configuration::Flags;
 
-const FIRST: &str = "prometheus: {url: 'http://one:9090'}
-rules:
-- {seriesQuery: up, resources: {template: <<.Resource>>}, metricsQuery: up}
-";
+const FIRST: &str = "prometheus: {url: 'http://one:9090'}\n";
+const SECOND: &str = "prometheus: {url: 'http://two:9090'}\n";
 
-pub(in crate::app) const RESOURCES: &str = "resourceRules:
-  cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}
-  memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
-";
-
-/// A follower of a file, and the receivers of its changes.
+/// A follower of a file that has [`FIRST`] in force.
 struct Scene {
+    folder: tempfile::TempDir,
     reload: Reload,
-    file: ConfigFile,
-    rules: watch::Receiver<Arc<RuleSet>>,
-    gpus: mpsc::UnboundedReceiver<(Config, Prometheus)>,
-    provider: Arc<RuleProvider>,
-    serves_resources: Arc<AtomicBool>,
     telemetry: Telemetry,
+    hangup: mpsc::Sender<()>,
+    hangups: mpsc::Receiver<()>,
 }
 
 impl Scene {
-    fn new(flags: Flags) -> Self {
+    fn new(pod: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, FIRST).unwrap();
         let file = ConfigFile {
-            path: "config.yaml".into(),
+            path,
             text: FIRST.to_owned(),
-            flags,
+            flags: Flags::default(),
         };
-        let config = Config::from_yaml("config.yaml", FIRST, &file.flags).unwrap();
-        let prometheus = Arc::new(Clients::new(&config).unwrap().promql);
-        let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
-        let answers = Arc::new(answers);
-        let asked = LoggedAnswers::new(Arc::clone(&answers));
-        let objects = Box::new(FakeObjects::default());
-        let provider = Arc::new(RuleProvider::new(objects, Box::new(asked)));
-        let (sender, rules) = watch::channel(Arc::new(RuleSet::new(&config, prometheus)));
-        let (changes, gpus) = mpsc::unbounded_channel();
-        let serves_resources = Arc::new(AtomicBool::new(false));
         let telemetry = Telemetry::new();
-        let targets = Targets {
-            rules: sender,
-            answers,
-            provider: Arc::clone(&provider),
-            serves_resources: Arc::clone(&serves_resources),
-            gpus: changes,
-        };
+        let (hangup, hangups) = mpsc::channel(1);
         Self {
-            reload: Reload::new(None, config, targets, &telemetry),
-            file,
-            rules,
-            gpus,
-            provider,
-            serves_resources,
+            folder,
+            reload: Reload::new(Some(file), pod, &telemetry),
             telemetry,
+            hangup,
+            hangups,
         }
     }
 
-    /// Replaces the file's text.
-    async fn write(&mut self, text: &str) {
-        text.clone_into(&mut self.file.text);
-        self.reload.read(&self.file).await;
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("config.yaml")
     }
 
-    fn check(&self) -> Option<String> {
-        check(&self.telemetry)
+    fn write(&self, text: &str) {
+        std::fs::write(self.path(), text).unwrap();
     }
 
-    /// Whether `/metrics` has this line, without the common prefix.
-    fn counts(&self, line: &str) -> bool {
-        let text = self.telemetry.metrics.render(Exposition::Prometheus);
-        text.contains(&format!("\ngpu_metrics_apiserver_{line}\n"))
+    fn refusal(&self) -> Option<String> {
+        let found = self.telemetry.health.examine(Probe::Ready).into_iter();
+        let mut found = found.filter(|it| it.name == "configuration");
+        found.next().unwrap().trouble
     }
 
-    /// The address for the queries of rules.
-    fn prometheus(&self) -> String {
-        format!("{:?}", self.rules.borrow().prometheus)
+    /// The address in the next configuration; `None`: none within this time.
+    async fn next(&mut self, within: Duration) -> Option<String> {
+        let next = self.reload.next(&mut self.hangups);
+        let loaded = tokio::time::timeout(within, next).await.ok()?;
+        Some(loaded.config.prometheus.unwrap().url.to_string())
     }
 }
 
-fn check(telemetry: &Telemetry) -> Option<String> {
-    let findings = telemetry.health.examine(Probe::Ready);
-    let found = findings.into_iter().find(|it| it.name == "configuration");
-    found.unwrap().trouble
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
 }
 
-/// Waits until the file is refused, and returns the reason.
-async fn refused(telemetry: &Telemetry) -> String {
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if let Some(reason) = check(telemetry) {
-            return reason;
+#[tokio::test(start_paused = true)]
+async fn a_valid_change_is_used_and_replicas_use_it_at_different_times() {
+    let mut scene = Scene::new("");
+    assert_eq!(scene.next(seconds(60)).await, None, "nothing changed");
+    scene.write(SECOND);
+    let began = Instant::now();
+    let told = scene.next(seconds(60)).await.unwrap();
+    assert!(told.contains("two"), "{told}");
+    assert!(began.elapsed() < seconds(15), "{:?}", began.elapsed());
+    let times = ["pod-a", "pod-b"].map(pause);
+    assert!(times[0] != times[1] && times.iter().all(|time| *time < seconds(30)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hangup_runs_again_with_the_same_valid_file() {
+    let mut scene = Scene::new("pod-a");
+    scene.hangup.send(()).await.unwrap();
+    assert!(scene.next(seconds(1)).await.is_some());
+    scene.write("gpu: {window: soon}\n");
+    scene.hangup.send(()).await.unwrap();
+    assert_eq!(scene.next(seconds(1)).await, None);
+    assert!(scene.refusal().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_being_written_is_not_used() {
+    let mut scene = Scene::new("");
+    let path = scene.path();
+    let writing = async {
+        for host in ["h", "hal", "half", "halfw"] {
+            tokio::time::sleep(EVERY).await;
+            std::fs::write(&path, SECOND.replace("two", host)).unwrap();
         }
-    }
-}
-
-#[tokio::test]
-async fn a_valid_file_is_applied_as_a_whole() {
-    let mut scene = Scene::new(Flags::default());
-    assert!(scene.counts("rules{kind=\"custom\"} 1.0"));
-    assert!(!scene.provider.knows_usage());
-    let other = "prometheus: {url: 'http://two:9090'}\ngpu: {maxWindow: 10m}\n";
-    scene.write(&format!("{other}{RESOURCES}")).await;
-    assert_eq!(scene.rules.borrow().iter().count(), 0);
-    assert!(scene.prometheus().contains("http://two:9090"));
-    let (config, prometheus) = scene.gpus.try_recv().unwrap();
-    assert_eq!(config.policy.max_window, Duration::from_secs(600));
-    assert_eq!(prometheus.address(), "http://two:9090");
-    assert!(scene.provider.knows_usage());
-    assert!(scene.serves_resources.load(Ordering::Relaxed));
-    assert!(scene.counts("rules{kind=\"custom\"} 0.0"));
-    assert!(scene.counts("rules{kind=\"resource\"} 2.0"));
-    scene.write(FIRST).await;
-    assert!(!scene.provider.knows_usage() && !scene.serves_resources.load(Ordering::Relaxed));
-    assert_eq!(scene.check(), None);
-}
-
-#[tokio::test]
-async fn changed_rules_change_neither_gpus_nor_prometheus() {
-    let mut scene = Scene::new(Flags::default());
-    let before = Arc::clone(&scene.rules.borrow().prometheus);
-    let external = "externalRules: [{seriesQuery: up, metricsQuery: up}]\n";
-    scene.write(&format!("{FIRST}{external}")).await;
-    let now = Arc::clone(&scene.rules.borrow().prometheus);
-    assert!(Arc::ptr_eq(&before, &now), "its connections are kept");
-    assert!(scene.gpus.try_recv().is_err());
-    assert!(scene.counts("rules{kind=\"external\"} 1.0"));
-}
-
-#[tokio::test]
-async fn an_invalid_file_leaves_the_old_one_in_force_and_its_fault_is_located() {
-    let mut scene = Scene::new(Flags::default());
-    let soon = "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n";
-    let untrusting = "prometheus: {url: 'https://two:9090', tls: {caFile: /nonexistent}}\n";
-    for (text, place) in [
-        (soon, "config.yaml:2:"),
-        ("rules: []\nnonsense: 1\n", "config.yaml:2:1: nonsense: "),
-        ("gpu: {}\n", "no address of Prometheus"),
-        (untrusting, "/nonexistent"),
-    ] {
-        scene.write(text).await;
-        let reason = scene.check().expect(text);
-        assert!(reason.contains(place), "{reason}");
-        assert!(scene.gpus.try_recv().is_err());
-        assert_eq!(scene.rules.borrow().iter().count(), 1);
-        assert!(scene.prometheus().contains("http://one:9090"));
-    }
-    assert!(scene.counts("config_reload_failures_total 4"));
-    scene.write(FIRST).await;
-    assert_eq!(scene.check(), None);
-    assert!(scene.counts("config_reload_failures_total 4"));
-}
-
-/// The runtime of this test has one thread, so another task progresses only if the read
-/// does not block that thread.
-#[tokio::test]
-async fn a_file_is_not_read_on_the_threads_that_serve() {
-    let mut scene = Scene::new(Flags::default());
-    let request = tokio::spawn(ready(()));
-    scene.write(FIRST).await;
-    assert!(request.is_finished());
-}
-
-#[tokio::test]
-async fn flags_take_precedence_over_a_changed_file() {
-    let flags = Flags {
-        prometheus_url: Some("http://flag:9090".parse().unwrap()),
-        ..Flags::default()
+        std::fs::write(&path, SECOND).unwrap();
     };
-    let mut scene = Scene::new(flags);
-    scene.write("prometheus: {url: 'http://two:9090'}\n").await;
-    assert!(scene.prometheus().contains("http://flag:9090"));
-    assert!(scene.gpus.try_recv().is_err(), "nothing changed");
+    let (told, ()) = tokio::join!(scene.next(seconds(60)), writing);
+    assert!(told.unwrap().contains("two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_with_a_fault_stays_out_and_its_place_is_told() {
+    for (text, place) in [
+        (
+            "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n",
+            ":2:",
+        ),
+        ("rules: []\nnonsense: 1\n", ":2:1: nonsense: "),
+        ("", "no address of Prometheus"),
+    ] {
+        let mut scene = Scene::new("");
+        scene.write(text);
+        assert_eq!(scene.next(seconds(60)).await, None);
+        let told = scene.refusal().expect(text);
+        assert!(told.contains(place), "{told}");
+        let finding = scene.reload.refused()().unwrap();
+        assert_eq!(finding.code, GM603.id);
+        scene.write(FIRST);
+        assert_eq!(scene.next(seconds(60)).await, None);
+        assert_eq!(scene.refusal(), None, "it is in force again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_file_is_tried_again_when_what_it_names_comes_later() {
+    let mut scene = Scene::new("");
+    let authority = scene.folder.path().join("ca.crt");
+    scene.write(&format!(
+        "prometheus: {{url: 'https://two:9090', tls: {{caFile: {}}}}}\n",
+        authority.display()
+    ));
+    assert_eq!(scene.next(seconds(60)).await, None);
+    let told = scene.refusal().unwrap();
+    assert!(told.contains("ca.crt"), "{told}");
+    let made = aggregated_apiserver::testing::authority::authority("test");
+    std::fs::write(&authority, made.certificate_pem()).unwrap();
+    assert!(scene.next(seconds(60)).await.unwrap().contains("two"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mounted_file_is_followed_through_links_and_its_removal_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let version = |name: &str, text: &str| {
+    let mut scene = Scene::new("");
+    let at = |name: &str| scene.folder.path().join(name);
+    let version = |folder: &Path, name: &str, text: &str| {
+        let at = |name: &str| folder.join(name);
         std::fs::create_dir(at(name)).unwrap();
         std::fs::write(at(name).join("config.yaml"), text).unwrap();
         std::os::unix::fs::symlink(at(name), at("next")).unwrap();
         std::fs::rename(at("next"), at("..data")).unwrap();
     };
-    version("v1", FIRST);
+    version(scene.folder.path(), "v1", FIRST);
+    std::fs::remove_file(at("config.yaml")).unwrap();
     std::os::unix::fs::symlink(at("..data").join("config.yaml"), at("config.yaml")).unwrap();
-    let mut scene = Scene::new(Flags::default());
-    scene.file.path = at("config.yaml");
-    scene.reload.file = Some(scene.file);
-    let (telemetry, mut rules) = (scene.telemetry.clone(), scene.rules.clone());
-    let following = tokio::spawn(scene.reload.follow());
-    version("v2", &FIRST.replace("seriesQuery: up", "seriesQuery: down"));
-    rules.changed().await.unwrap();
-    assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
-    std::fs::remove_file(at("..data")).unwrap();
-    let reason = refused(&telemetry).await;
-    assert!(reason.contains("cannot be read"), "{reason}");
-    version("v3", FIRST);
-    rules.changed().await.unwrap();
-    assert_eq!(check(&telemetry), None);
-    // A reload on request applies the same text again.
-    rules.borrow_and_update();
-    let process = std::process::id().to_string();
-    let mut kill = std::process::Command::new("kill");
-    assert!(kill.args(["-HUP", &process]).status().unwrap().success());
-    rules.changed().await.unwrap();
-    following.abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn incomplete_and_empty_files_are_not_applied() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config.yaml");
-    let whole = FIRST.replace("seriesQuery: up", "seriesQuery: down");
-    let half = whole.replace("seriesQuery: down", "seriesQuery: half");
-    std::fs::write(&path, FIRST).unwrap();
-    let mut scene = Scene::new(Flags::default());
-    scene.file.path.clone_from(&path);
-    scene.reload.file = Some(scene.file);
-    let (telemetry, mut rules) = (scene.telemetry.clone(), scene.rules.clone());
-    let following = tokio::spawn(scene.reload.follow());
-    std::fs::write(&path, half).unwrap();
-    tokio::time::sleep(EVERY + WRITTEN_IN / 2).await;
-    std::fs::write(&path, whole).unwrap();
-    rules.changed().await.unwrap();
-    assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
-    std::fs::write(&path, "").unwrap();
-    let reason = refused(&telemetry).await;
-    assert!(reason.contains("is empty"), "{reason}");
-    assert!(!rules.has_changed().unwrap());
-    following.abort();
+    assert_eq!(scene.next(seconds(60)).await, None);
+    std::fs::remove_file(scene.folder.path().join("..data")).unwrap();
+    assert_eq!(scene.next(seconds(60)).await, None);
+    let told = scene.refusal().unwrap();
+    assert!(told.contains("cannot be read"), "{told}");
+    version(scene.folder.path(), "v2", SECOND);
+    assert!(scene.next(seconds(60)).await.unwrap().contains("two"));
 }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use rustls::server::ResolvesServerCert;
 
 use super::super::finding_reports;
+use super::super::shutdown::Shutdown;
 use super::{Background, CertificateSource, numbers};
 use crate::telemetry::health::Weight;
 use aggregated_apiserver::certificates::files;
@@ -25,28 +26,34 @@ impl Background {
         source: CertificateSource,
         named: Vec<NamedFiles>,
         client: &Client,
+        shutdown: &Shutdown,
     ) -> Arc<dyn ResolvesServerCert> {
-        let default = self.keep_certificate(source, client);
+        let default = self.keep_certificate(source, client, shutdown);
         if named.is_empty() {
             return Arc::new(default);
         }
-        let named = self.follow_named(named);
+        let named = self.follow_named(named, shutdown);
         Arc::new(ByName::new(named, default))
     }
 
-    fn keep_certificate(&mut self, source: CertificateSource, client: &Client) -> Serving {
+    fn keep_certificate(
+        &mut self,
+        source: CertificateSource,
+        client: &Client,
+        shutdown: &Shutdown,
+    ) -> Serving {
         let (publisher, serving) = certificates::serving();
-        let draining = self.draining.clone();
+        let draining = shutdown.draining();
         match source {
             CertificateSource::Files(files) => {
                 let kept = files::run(files, publisher, draining);
-                self.tasks.spawn(kept);
+                self.tasks.spawn_draining("serving certificate", kept);
             }
             CertificateSource::Managed(settings, name) => {
                 let namespace = settings.service.namespace.clone();
                 let objects = CertificateObjects::new(client.clone(), namespace, name);
                 let kept = managed::run(settings, objects, publisher, draining);
-                self.tasks.spawn(kept);
+                self.tasks.spawn_draining("serving certificate", kept);
             }
         }
         let status = serving.status.clone();
@@ -76,12 +83,13 @@ impl Background {
     /// Starts the tasks for certificates by name. A name whose pair is missing gets the
     /// default certificate, which is not valid for it. Readiness does not depend on that,
     /// because the other names still work.
-    fn follow_named(&mut self, named: Vec<NamedFiles>) -> Vec<Named> {
+    fn follow_named(&mut self, named: Vec<NamedFiles>, shutdown: &Shutdown) -> Vec<Named> {
         let (mut followed, mut statuses) = (Vec::new(), Vec::new());
         for NamedFiles { files, names } in named {
             let (publisher, serving) = certificates::serving();
-            let draining = self.draining.clone();
-            self.tasks.spawn(files::run(files, publisher, draining));
+            let draining = shutdown.draining();
+            let kept = files::run(files, publisher, draining);
+            self.tasks.spawn_draining("certificate by name", kept);
             statuses.push(serving.status.clone());
             followed.push(Named { names, serving });
         }

@@ -6,55 +6,92 @@ mod flags;
 mod tests;
 mod trust;
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Mutex;
 use tracing::Level;
 
 use configuration::clients::Clients;
+use configuration::flags::PrometheusFlags;
 
 use crate::app::relist::RelistTimes;
-use crate::app::server::{self, ServerSettings};
+use crate::app::reload::Loaded;
+use crate::app::server::{self, Ended, ServerSettings};
+use crate::app::signals::Signals;
 use crate::telemetry;
 
 use super::{Failure, certs};
 pub(crate) use flags::ServeArgs;
-use flags::{Logging, MinVersion, RuleFlags};
+use flags::{Listening, Logging, MinVersion, RuleFlags};
 
-/// Serves until a signal stops it. `without_effect` are warnings about flags that were
-/// removed from the command line.
+/// Serves until a signal stops it, again and again while the configuration changes.
+/// `without_effect` are warnings about flags that were removed from the command line.
 ///
 /// # Errors
-/// When flags or files are invalid, or a port is in use.
+/// When flags or files are invalid, a port is in use, or a task ends.
 pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<(), Failure> {
     start_logging(&args.logging);
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
-    let handler =
-        |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")));
-    let interrupts = handler(SignalKind::interrupt())?;
-    let signals = Mutex::new((interrupts, handler(SignalKind::terminate())?));
-    // The first signal drains, the second stops at once.
-    let next = async || {
-        let (interrupts, terminations) = &mut *signals.lock().await;
-        tokio::select! {
-            _ = interrupts.recv() => {}
-            _ = terminations.recv() => {}
+    let failed = |error: &dyn Display| Failure::Failed(error.to_string());
+    let mut signals = Signals::of_process().map_err(|error| failed(&error))?;
+    let mut loaded = load(&args.prometheus)?;
+    let ports = Ports::bind(&args.listening).await?;
+    loop {
+        let settings = settings(&args, loaded, &ports)?;
+        let ended = server::run(settings, &mut signals).await;
+        match ended.map_err(|error| failed(&error))? {
+            Ended::Stopped => return Ok(()),
+            Ended::Changed(changed) => {
+                for warning in &changed.config.warnings {
+                    tracing::warn!("{warning}");
+                }
+                tracing::info!("the configuration has changed: the server starts again");
+                loaded = *changed;
+            }
         }
-    };
-    let settings = settings(&args).await?;
-    server::run(settings, next(), next())
-        .await
-        .map_err(|error| Failure::Failed(error.to_string()))
+    }
+}
+
+fn load(flags: &PrometheusFlags) -> Result<Loaded, Failure> {
+    let (config, file) = flags.load()?;
+    let clients = Clients::new(&config)?;
+    Ok(Loaded {
+        config,
+        file,
+        clients,
+    })
+}
+
+/// The bound ports, which stay bound while the server starts again: clients wait then.
+#[derive(Debug)]
+struct Ports {
+    api: std::net::TcpListener,
+    operators: Option<std::net::TcpListener>,
+}
+
+impl Ports {
+    async fn bind(args: &Listening) -> Result<Self, Failure> {
+        let address = SocketAddr::new(args.bind_address, args.secure_port);
+        let api = bind(address, "--secure-port").await?;
+        let operators = match args.metrics_bind_address {
+            Some(address) => Some(bind(address, "--metrics-bind-address").await?),
+            None => None,
+        };
+        if let Ok(address) = api.local_addr() {
+            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+        }
+        Ok(Self { api, operators })
+    }
 }
 
 /// Binds a port, which `flag` selects.
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+async fn bind(address: SocketAddr, flag: &str) -> Result<std::net::TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.and_then(TcpListener::into_std).map_err(|error| {
         Failure::Failed(format!(
             "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
              another with {flag}"
@@ -62,41 +99,30 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The settings of the flags, with the ports bound.
-async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
-    let (config, file) = args.prometheus.load()?;
-    let clients = Clients::new(&config)?;
-    let certificate = certificate::default(&args.listening)?;
-    let offer = certificate::offer(&args.listening)?;
-    let security = trust::security(args)?;
+/// Another handle of a bound port.
+fn listener(port: &std::net::TcpListener) -> Result<TcpListener, Failure> {
+    let listener = port.try_clone().and_then(TcpListener::from_std);
+    listener.map_err(|error| Failure::Failed(format!("cannot listen: {error}")))
+}
+
+/// The settings of the flags with a configuration.
+fn settings(args: &ServeArgs, loaded: Loaded, ports: &Ports) -> Result<ServerSettings, Failure> {
     let listening = &args.listening;
-    let tcp = bind(
-        SocketAddr::new(listening.bind_address, listening.secure_port),
-        "--secure-port",
-    )
-    .await?;
-    let operators = match listening.metrics_bind_address {
-        Some(address) => Some(bind(address, "--metrics-bind-address").await?),
-        None => None,
-    };
-    if let Ok(address) = tcp.local_addr() {
-        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
-    }
     Ok(ServerSettings {
-        config,
-        file,
-        clients,
+        loaded,
         relist: relist_times(&args.rules),
-        tcp,
-        operators,
-        offer,
-        certificate,
+        tcp: listener(&ports.api)?,
+        operators: ports.operators.as_ref().map(listener).transpose()?,
+        offer: certificate::offer(listening)?,
+        certificate: certificate::default(listening)?,
         named: listening.tls_sni_cert_key.clone(),
-        ways: trust::ways(&args.cluster),
+        accesses: trust::accesses(&args.cluster),
         lookup: trust::lookup(&args.cluster),
         overlay: trust::overlay(&args.trust),
-        security,
+        security: trust::security(args)?,
         shutdown_delay: listening.shutdown_delay_duration,
+        // The name of the host is that of the pod.
+        pod: std::env::var("HOSTNAME").unwrap_or_default(),
     })
 }
 

@@ -14,15 +14,15 @@ use crate::app::trusted::Overlay;
 use super::Failure;
 use super::flags::{Cluster, ServeArgs, TrustFlags};
 
-pub(super) fn ways(args: &Cluster) -> ClusterAccesses {
-    let way = |file: &Option<PathBuf>| match file {
+pub(super) fn accesses(args: &Cluster) -> ClusterAccesses {
+    let access = |file: &Option<PathBuf>| match file {
         Some(path) => ClusterAccess::Kubeconfig(path.clone()),
         None => ClusterAccess::InCluster,
     };
     ClusterAccesses {
-        lister: way(&args.lister_kubeconfig),
-        authentication: way(&args.authentication_kubeconfig),
-        authorization: way(&args.authorization_kubeconfig),
+        lister: access(&args.lister_kubeconfig),
+        authentication: access(&args.authentication_kubeconfig),
+        authorization: access(&args.authorization_kubeconfig),
     }
 }
 

@@ -143,11 +143,6 @@ impl Metrics {
         self.read(spec, values, move || number);
     }
 
-    /// Removes all numbers of a family.
-    pub(crate) fn clear(&self, spec: &Spec) {
-        self.families.lock().remove(spec.name);
-    }
-
     /// Records the start of a request.
     pub(crate) fn begin_request(&self) -> RequestInFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsConnector;
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
@@ -25,6 +25,8 @@ use configuration::retired::take_out;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 use super::flags::ServeArgs;
+use super::{Ports, load};
+use crate::app::signals::Signals;
 
 const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
@@ -103,14 +105,28 @@ impl Scene {
         }
         all.extend(flags.iter().cloned());
         let (args, _) = parse(&all).unwrap();
-        let settings = super::settings(&args).await.unwrap();
+        let ports = Ports::bind(&args.listening).await.unwrap();
+        let settings = super::settings(&args, load(&args.prometheus).unwrap(), &ports).unwrap();
         let address: SocketAddr = settings.tcp.local_addr().unwrap();
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
+        let (stopper, stop_requests) = mpsc::channel(1);
+        let (_, hangup) = mpsc::channel(1);
+        let mut signals = Signals {
+            stop: stop_requests,
+            hangup,
+        };
         let task = tokio::spawn(async move {
-            let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
-            let run = crate::app::server::run(settings, stop, std::future::pending());
-            run.await.unwrap();
+            let stops = async {
+                drop(stopped.wait_for(|stop| *stop).await);
+                stopper.send(()).await.unwrap();
+                // A closed channel would be a second signal.
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                ended = crate::app::server::run(settings, &mut signals) => drop(ended.unwrap()),
+                () = stops => {}
+            }
         });
         let (pem, key) = (self.authority.certificate_pem(), self.authority.key_pem());
         let authority = CertificateAuthority::from_pem(pem.as_bytes(), &key);
