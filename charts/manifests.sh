@@ -27,6 +27,9 @@ write() {
 for file in apiservices config deployment networkpolicy pdb rbac secret service serviceaccount; do
 	write $file $file
 done
+# kustomization.yaml makes the ConfigMap of the file in it.
+sed -n '/^  config.yaml: |$/,$s/^    //p' "$folder/config.yaml" >"$folder/.written.yaml"
+mv "$folder/.written.yaml" "$folder/config.yaml"
 mkdir -p "$folder/optional"
 write autoscalers optional/autoscalers --set rbac.autoscalers=true
 write prometheusrule optional/prometheusrule --set prometheusRule.enabled=true

@@ -261,7 +261,6 @@ its letters may be wrong; else all are named that are known there, if these are 
 {{- end -}}
 {{- $given := list -}}
 {{- range .Values.extraArguments }}{{ $given = append $given (regexMatch "^-v([0-9=]|$)" . | ternary "--v" (regexFind "^-+[a-zA-Z0-9-]+" .)) }}{{ end -}}
-- serve
 {{- range $own }}
 {{- if not (has (regexFind "^-+[a-z0-9-]+" .) $given) }}
 - {{ . | quote }}
