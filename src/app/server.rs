@@ -286,8 +286,8 @@ impl Background {
         let answers = Arc::new(answers);
         numbers::of_answers(&telemetry.metrics, &answers);
         let answers = backing::LoggedAnswers::new(answers);
-        let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(answers)));
-        provider.tell_usage(config.resource_rules.clone());
+        let provider = RuleProvider::new(Box::new(objects), Box::new(answers));
+        let provider = Arc::new(provider.with_usage(config.resource_rules.clone()));
         let relist = Relist {
             rules: Arc::new(RuleSet::new(&config, prometheus)),
             client: client.clone(),

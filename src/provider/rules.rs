@@ -8,7 +8,7 @@ mod workloads;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -133,7 +133,7 @@ pub struct RuleProvider {
     listed: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn StoreAnswers>,
-    resource_rules: ArcSwapOption<ResourceRules>,
+    resource_rules: Option<Arc<ResourceRules>>,
     /// The limit of work for the usage of many pods.
     usage: Arc<ComputeLimit>,
 }
@@ -151,14 +151,19 @@ impl RuleProvider {
             listed: ArcSwap::default(),
             objects,
             answers,
-            resource_rules: ArcSwapOption::empty(),
+            resource_rules: None,
             usage: Arc::new(usage),
         }
     }
 
-    /// Sets the rules for the usage of pods and nodes; `None`: it is not served.
-    pub(crate) fn tell_usage(&self, rules: Option<ResourceRules>) {
-        self.resource_rules.store(rules.map(Arc::new));
+    /// The same provider, with rules for the usage of pods and nodes; `None`: it is not
+    /// served.
+    #[must_use]
+    pub(crate) fn with_usage(self, rules: Option<ResourceRules>) -> Self {
+        Self {
+            resource_rules: rules.map(Arc::new),
+            ..self
+        }
     }
 
     /// Replaces the metrics in force.
@@ -189,7 +194,7 @@ impl RuleProvider {
 
     /// Whether the usage of pods and nodes is served.
     pub(crate) fn knows_usage(&self) -> bool {
-        self.resource_rules.load().is_some()
+        self.resource_rules.is_some()
     }
 
     async fn names(
@@ -301,7 +306,7 @@ impl RuleProvider {
     }
 
     pub(super) async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
-        let queries = self.resource_rules.load_full();
+        let queries = self.resource_rules.clone();
         let usage = UsageAnswer {
             queries: queries.ok_or(ProviderError::NoSuchMetric)?,
             inventory: self.objects.inventory(),

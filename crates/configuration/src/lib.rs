@@ -161,36 +161,6 @@ impl Config {
         }
     }
 
-    /// Whether both configurations compute GPU metrics from the same data in the same way.
-    #[must_use]
-    pub fn has_same_gpus(&self, other: &Self) -> bool {
-        // All fields are listed, so that the compiler rejects this code when a field is added.
-        let Self {
-            prometheus,
-            policy,
-            poll,
-            exporters,
-            gpu_resources,
-            signals,
-            metrics,
-            gpus_enabled,
-            presets: _,
-            rules: _,
-            external_rules: _,
-            resource_rules: _,
-            faults: _,
-            warnings: _,
-        } = self;
-        *gpus_enabled == other.gpus_enabled
-            && *prometheus == other.prometheus
-            && *policy == other.policy
-            && *poll == other.poll
-            && *exporters == other.exporters
-            && *gpu_resources == other.gpu_resources
-            && *signals == other.signals
-            && *metrics == other.metrics
-    }
-
     /// Reads a configuration file. The file may be as large as a `ConfigMap`. Also returns
     /// its text.
     ///

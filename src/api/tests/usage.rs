@@ -67,13 +67,12 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
     ];
     let cluster = cluster(pods, &["n1", "n2"]);
     let provider = RuleProvider::new(cluster, Box::new(prometheus));
-    provider.tell_usage(Some(rules()));
-    serve(Arc::new(provider)).await
+    serve(provider.with_usage(Some(rules()))).await
 }
 
-async fn serve(rules: Arc<RuleProvider>) -> TestServer {
+async fn serve(rules: RuleProvider) -> TestServer {
     let no_gpus = Arc::new(GpuProvider::new(&[]));
-    let provider = Composite::new(Some(rules), no_gpus, Vec::new());
+    let provider = Composite::new(Some(Arc::new(rules)), no_gpus, Vec::new());
     let api = Api::new(Arc::new(provider), || NOW, Telemetry::new());
     TestServer::start(open(&api)).await
 }
@@ -254,13 +253,11 @@ async fn s120_the_group_is_in_discovery_with_both_versions() {
 
 #[tokio::test]
 async fn s120_the_group_is_served_while_there_are_rules() {
-    let cluster = cluster(Vec::new(), &["n1"]);
-    let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
-    let provider = Arc::new(provider);
-    let server = serve(Arc::clone(&provider)).await;
-    for (rules, status) in [(None, 404), (Some(rules()), 200), (None, 404)] {
+    for (rules, status) in [(None, 404), (Some(rules()), 200)] {
         let is_served = rules.is_some();
-        provider.tell_usage(rules);
+        let cluster = cluster(Vec::new(), &["n1"]);
+        let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
+        let server = serve(provider.with_usage(rules)).await;
         for path in [METRICS, OLDER, &format!("{METRICS}/nodes")] {
             assert_eq!(server.get(path).await.status, status, "{path}");
         }
