@@ -103,6 +103,12 @@ async fn a_refused_configuration(lab: &Lab) {
     assert!(metrics.has(counted), "{metrics:?}");
     lab.write_config(CONFIG);
     await_gone(lab, "GM603", &file);
+    // A valid change: the same process serves again.
+    lab.write_config(&CONFIG.replace("10s", "11s"));
+    let server = lab.server.as_ref().unwrap();
+    server.await_stderr("the server starts again");
+    lab.await_values(PODS, 2, "40");
+    lab.await_available();
 }
 
 fn delete_secret(lab: &Lab) {
