@@ -236,7 +236,7 @@ impl Client {
     fn failed(&self, error: Error) -> CallError {
         let address = self.address.to_string();
         match error {
-            Error::Api(status) => self.refused(status.code, excerpt(&status.message)),
+            Error::Api(status) => self.refused(status.code, &status.message),
             Error::SerdeError(error) => self.garbled(error),
             Error::ReadEvents(error) => CallError::Cut(address, chain(&error)),
             error => CallError::Unreachable(address, chain(&error)),
@@ -248,11 +248,14 @@ impl Client {
         // A body that cannot be read does not hide the status.
         let text = self.collect(response.into_body(), STATUS_BYTES).await;
         let text = text.unwrap_or_default();
-        self.refused(status.as_u16(), message(&text))
+        match serde_json::from_slice::<Message>(&text) {
+            Ok(status_object) => self.refused(status.as_u16(), &status_object.message),
+            Err(_) => self.refused(status.as_u16(), &String::from_utf8_lossy(&text)),
+        }
     }
 
-    pub(super) fn refused(&self, code: u16, text: String) -> CallError {
-        let address = self.address.to_string();
+    pub(super) fn refused(&self, code: u16, text: &str) -> CallError {
+        let (address, text) = (self.address.to_string(), excerpt(text));
         match StatusCode::from_u16(code) {
             Ok(StatusCode::UNAUTHORIZED) => CallError::Unauthorized(address, text),
             Ok(StatusCode::FORBIDDEN) => CallError::Forbidden {
@@ -276,16 +279,10 @@ impl Client {
     }
 }
 
-/// The message of a `Status`, or the beginning of another body.
-fn message(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Status {
-        message: String,
-    }
-    match serde_json::from_slice::<Status>(body) {
-        Ok(status) => excerpt(&status.message),
-        Err(_) => excerpt(&String::from_utf8_lossy(body)),
-    }
+/// The used part of a `Status`.
+#[derive(Deserialize)]
+struct Message {
+    message: String,
 }
 
 /// A configuration, and the cluster's name in the kubeconfig.

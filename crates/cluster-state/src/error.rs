@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use apimachinery::letters::{escaped, shortened};
+
 /// The reason why no client can be made: the invalid part, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -96,20 +98,12 @@ impl CallError {
     }
 }
 
-/// The longest excerpt of a foreign text in a message, in characters.
+/// The longest excerpt of a foreign text in a message, in bytes.
 const EXCERPT: usize = 300;
 
 /// The beginning of a text on one line, without control characters.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut out: String = text
-        .chars()
-        .take(EXCERPT)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if out.len() < text.len() {
-        out.push('…');
-    }
-    out
+    escaped(&shortened(text, EXCERPT)).into_owned()
 }
 
 /// An error with its causes, on one line. hyper's own text is only

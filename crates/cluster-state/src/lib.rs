@@ -20,22 +20,6 @@
 //!   reads and writes the Secret and the APIServices of the server's certificates. They
 //!   implement the traits of [`aggregated_apiserver`] over the real API.
 //! * [`health::WatchRegistry`] holds the state of every watch.
-//!
-//! ```no_run
-//! use cluster_state::client::{ClusterAccess, Client};
-//! use cluster_state::health::WatchRegistry;
-//! use cluster_state::inventory::{WatchSettings, Watches};
-//!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::connect(&ClusterAccess::InCluster).await?;
-//! let registry = WatchRegistry::default();
-//! let watches = Watches::start(&client, &registry, WatchSettings::default());
-//! let mut inventory = watches.subscribe();
-//! inventory.changed().await?;
-//! println!("{} pods", inventory.borrow().pods.len());
-//! # Ok(())
-//! # }
-//! ```
 
 pub mod authentication;
 mod bindings;

@@ -19,7 +19,7 @@ use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
 };
-use limits::line_limit::LineLimit;
+use apimachinery::condition::Condition;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -29,26 +29,27 @@ const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Least time between log lines on failed reviews.
-const SAY_EVERY: Duration = Duration::from_secs(60);
-
 /// After this many refusals in a row, the missing permission counts as permanent.
 const REFUSALS: u32 = 3;
 
 /// Whether the server may create reviews of a kind.
 #[derive(Debug, Default)]
-struct ReviewPermission {
-    allowed: bool,
-    /// How many of the last answers in a row were refusals.
-    refusals: u32,
-    why: String,
+enum Permission {
+    #[default]
+    Unknown,
+    Granted,
+    /// How many of the last answers in a row were refusals, and the last one.
+    Refused {
+        times: u32,
+        why: String,
+    },
 }
 
 #[derive(Debug)]
 struct ReviewEndpoint {
     client: Client,
     path: &'static str,
-    standing: Mutex<ReviewPermission>,
+    permission: Mutex<Permission>,
 }
 
 impl ReviewEndpoint {
@@ -56,24 +57,26 @@ impl ReviewEndpoint {
         Self {
             client,
             path,
-            standing: Mutex::default(),
+            permission: Mutex::default(),
         }
+    }
+
+    fn is_granted(&self) -> bool {
+        matches!(*self.permission.lock(), Permission::Granted)
     }
 
     /// Records an answer. Errors other than 403, such as an outage, are not answers.
     fn note<T>(&self, outcome: &Result<T, CallError>) {
-        let mut standing = self.standing.lock();
+        let mut permission = self.permission.lock();
         match outcome {
-            Ok(_) => {
-                *standing = ReviewPermission {
-                    allowed: true,
-                    ..ReviewPermission::default()
-                }
-            }
+            Ok(_) => *permission = Permission::Granted,
             Err(error) if error.is_forbidden() => {
-                standing.allowed = false;
-                standing.refusals = standing.refusals.saturating_add(1);
-                standing.why = error.to_string();
+                let times = match &*permission {
+                    Permission::Refused { times, .. } => times.saturating_add(1),
+                    _ => 1,
+                };
+                let why = error.to_string();
+                *permission = Permission::Refused { times, why };
             }
             Err(_) => {}
         }
@@ -86,7 +89,8 @@ impl ReviewEndpoint {
 pub struct KubeReviewer {
     tokens: ReviewEndpoint,
     accesses: ReviewEndpoint,
-    lines: LineLimit<()>,
+    /// Whether reviews fail, for the log.
+    condition: Mutex<Condition<(), ()>>,
     /// Whether it runs with the server's account, which needs a binding for reviews.
     is_server: bool,
 }
@@ -97,9 +101,7 @@ impl KubeReviewer {
         Self {
             tokens: ReviewEndpoint::new(tokens, TOKEN_REVIEWS),
             accesses: ReviewEndpoint::new(accesses, ACCESS_REVIEWS),
-            lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
-                tracing::error!(left_out, "more reviews failed within a minute");
-            }),
+            condition: Mutex::default(),
             is_server: true,
         }
     }
@@ -116,21 +118,21 @@ impl KubeReviewer {
     /// Why reviews are forbidden, after kube-apiserver has refused three reviews of a kind
     /// in a row.
     pub fn forbidden(&self) -> Option<String> {
-        [&self.tokens, &self.accesses]
-            .into_iter()
-            .find_map(|asked| {
-                let standing = asked.standing.lock();
-                (standing.refusals >= REFUSALS).then(|| standing.why.clone())
-            })
+        let endpoints = [&self.tokens, &self.accesses].into_iter();
+        let mut refusals = endpoints.filter_map(|endpoint| match &*endpoint.permission.lock() {
+            Permission::Refused { times, why } if *times >= REFUSALS => Some(why.clone()),
+            _ => None,
+        });
+        refusals.next()
     }
 
     /// Sends a review of each kind that is not known to be allowed. A server that is not ready
     /// receives no requests, so without this it would never send the review that makes it ready.
     pub async fn ask_again(&self) {
-        if !self.tokens.standing.lock().allowed {
+        if !self.tokens.is_granted() {
             let _ = self.token(&Token("none".to_owned())).await;
         }
-        if !self.accesses.standing.lock().allowed {
+        if !self.accesses.is_granted() {
             let anonymous = Identity {
                 user: "system:anonymous".to_owned(),
                 ..Identity::default()
@@ -146,10 +148,10 @@ impl KubeReviewer {
     /// Sends a review; returns its status.
     async fn create<S: DeserializeOwned>(
         &self,
-        asked: &ReviewEndpoint,
+        endpoint: &ReviewEndpoint,
         review: &Value,
     ) -> Result<S, ReviewError> {
-        let ReviewEndpoint { client, path, .. } = asked;
+        let ReviewEndpoint { client, path, .. } = endpoint;
         let answer = attempts(client, path, &review.to_string().into()).await;
         let answer = answer.map_err(|error| match &error {
             CallError::Forbidden { text, .. } if self.is_server => {
@@ -158,15 +160,22 @@ impl KubeReviewer {
             }
             _ => error,
         });
-        asked.note(&answer);
+        endpoint.note(&answer);
         let decoded = answer.and_then(|answer| {
             // The answer may contain the token, so no part of the error's text is
             // used.
             status(&answer).ok_or_else(|| client.garbled(path))
         });
+        let former = self
+            .condition
+            .lock()
+            .set(decoded.is_err().then_some(()), ());
         decoded.map_err(|error| {
-            if self.lines.admit(()) {
-                tracing::error!("a review failed, and its request is refused: {error}");
+            if former.is_some() {
+                tracing::error!(
+                    "a review failed, and its request is refused: {error} (others that fail are \
+                     not logged until one succeeds)"
+                );
             }
             ReviewError(error.to_string())
         })
@@ -222,13 +231,10 @@ fn judge_access(status: SubjectAccessReviewStatus) -> AccessVerdict {
     if status.allowed && status.denied != Some(true) {
         return AccessVerdict::Allowed;
     }
-    let words = [status.reason, status.evaluation_error];
-    let words: Vec<String> = words
-        .into_iter()
-        .flatten()
-        .filter(|words| !words.is_empty())
-        .collect();
-    AccessVerdict::Refused(excerpt(&words.join("; ")))
+    let reasons = [status.reason, status.evaluation_error];
+    let reasons = reasons.into_iter().flatten();
+    let given: Vec<String> = reasons.filter(|reason| !reason.is_empty()).collect();
+    AccessVerdict::Refused(excerpt(&given.join("; ")))
 }
 
 /// The user that a review names; `None` when it names none.

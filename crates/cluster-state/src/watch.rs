@@ -350,7 +350,7 @@ impl<V: Departing> Watcher<V> {
             }
             WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version),
             WatchEvent::Error(status) => {
-                return Err(self.client.refused(status.code, status.message));
+                return Err(self.client.refused(status.code, &status.message));
             }
         };
         if let Some(version) = version.filter(|version| !version.is_empty()) {
