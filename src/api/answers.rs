@@ -17,7 +17,7 @@ use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
 use crate::provider::{ListedMetrics, Provider};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, endpoints};
 
 use super::configured_documents::ConfiguredDocuments;
 use super::path::ApiTarget;
@@ -126,42 +126,63 @@ impl Api {
         headers: &HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
-        let params = parsed.params.as_ref();
-        let params = params.map_err(|reason| Refusal::Malformed(reason.clone()))?;
-        let values = Values {
-            provider: &*self.inner.provider,
-            params,
-            now: (self.inner.clock)(),
-            user: context.user_name(),
-            may_list_pods: parsed.may_list_pods.get().copied().unwrap_or(true),
-        };
-        let is_explained = target.has_values() && params.explain();
-        let encoding = match target {
-            ApiTarget::Custom(_) | ApiTarget::External { .. } if !is_explained => {
-                negotiate::encoding(headers)?
+        let Telemetry {
+            health,
+            metrics,
+            configuration,
+        } = self.telemetry();
+        let values = || self.values(context, parsed);
+        let encoded =
+            |body, encoding: Encoding| response::success(body, encoding.media_type(), headers);
+        Ok(match target {
+            ApiTarget::Health(probe) => endpoints::probe(health, *probe, context.uri.query()),
+            ApiTarget::HealthCheck(probe, name) => {
+                endpoints::check(health, *probe, name).ok_or(Refusal::NoSuchPath)?
             }
-            ApiTarget::Usage(_) => negotiate::encoding(headers)?,
-            _ => Encoding::Json,
-        };
-        let body = match target {
-            ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics => {
-                return Err(Refusal::NoSuchPath);
-            }
+            ApiTarget::Metrics => endpoints::metrics(metrics, headers),
             ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
-                return self.documents().documents.response(path, headers);
+                self.documents().documents.response(path, headers)?
             }
-            ApiTarget::Custom(target) => values.custom(target, encoding).await?,
+            ApiTarget::Custom(target) => {
+                let (values, encoding) = (values()?, parsed.encoding(headers)?);
+                encoded(values.custom(target, encoding).await?, encoding)
+            }
             ApiTarget::External {
                 of,
                 namespace,
                 metric,
-            } => values.external(*of, namespace, metric, encoding).await?,
-            ApiTarget::Findings(of) => {
-                values.findings(*of, &self.telemetry().configuration.load())?
+            } => {
+                let (values, encoding) = (values()?, parsed.encoding(headers)?);
+                let list = values.external(*of, namespace, metric, encoding).await?;
+                encoded(list, encoding)
             }
-            ApiTarget::Devices(of, namespace) => values.devices(*of, namespace.as_deref()).await?,
-            ApiTarget::Usage(target) => values.usage(target, encoding).await?,
-        };
-        Ok(response::success(body, encoding.media_type(), headers))
+            ApiTarget::Usage(target) => {
+                let (values, encoding) = (values()?, negotiate::encoding(headers)?);
+                encoded(values.usage(target, encoding).await?, encoding)
+            }
+            ApiTarget::Findings(of) => {
+                let list = values()?.findings(*of, &configuration.load())?;
+                encoded(list, Encoding::Json)
+            }
+            ApiTarget::Devices(of, namespace) => {
+                let list = values()?.devices(*of, namespace.as_deref()).await?;
+                encoded(list, Encoding::Json)
+            }
+        })
+    }
+
+    fn values<'r>(
+        &'r self,
+        context: &'r RequestContext,
+        parsed: &'r ParsedRequest,
+    ) -> Result<Values<'r>, Refusal> {
+        let params = parsed.params.as_ref();
+        Ok(Values {
+            provider: &*self.inner.provider,
+            params: params.map_err(|reason| Refusal::Malformed(reason.clone()))?,
+            now: (self.inner.clock)(),
+            user: context.user_name(),
+            may_list_pods: parsed.may_list_pods.get().copied().unwrap_or(true),
+        })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Every value comes from a provider, which waits for missing data. A request runs through the
 //! layers of [`router`] and of [`aggregated_apiserver::api`], which use its parsed `request`
-//! ([`path`] contains the target, `params` the query). It continues to one of the `handlers`,
-//! to the `answers` (`values`, `usage`) and to an encoder (`value_list`, `messages`). Documents
+//! ([`path`] contains the target, `params` the query). It continues to
+//! the `answers` (`values`, `usage`) and to an encoder (`value_list`, `messages`). Documents
 //! that depend only on the configuration are made once, in `configured_documents`.
 
 mod answers;
@@ -11,7 +11,6 @@ mod configured_documents;
 mod count;
 mod failure;
 pub mod group;
-mod handlers;
 mod layers;
 mod messages;
 mod params;

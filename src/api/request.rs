@@ -3,9 +3,11 @@
 use std::sync::OnceLock;
 
 use http::request::Parts;
-use http::{Method, Uri};
+use http::{HeaderMap, Method, Uri};
 
 use aggregated_apiserver::api::context::{RequestContext, verb_of};
+use aggregated_apiserver::api::negotiate::{self, Encoding};
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::reviewer::Access;
 
 use super::params::Params;
@@ -77,9 +79,20 @@ impl ParsedRequest {
         self.params.as_ref().is_ok_and(Params::watch)
     }
 
+    /// The encoding of values: explanations are always JSON.
+    pub(super) fn encoding(&self, headers: &HeaderMap) -> Result<Encoding, Refusal> {
+        match &self.params {
+            Ok(params) if params.explain() => Ok(Encoding::Json),
+            _ => negotiate::encoding(headers),
+        }
+    }
+
     /// Whether the response may name pods of other namespaces than the reviewed one.
     pub(super) fn names_holders(&self) -> bool {
-        matches!(self.target, Ok(ApiTarget::Devices(..)))
-            || self.params.as_ref().is_ok_and(Params::explain)
+        match &self.target {
+            Ok(ApiTarget::Devices(..)) => true,
+            Ok(target) => target.has_values() && self.params.as_ref().is_ok_and(Params::explain),
+            Err(_) => false,
+        }
     }
 }

@@ -5,21 +5,25 @@
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::extract::{Request, State};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
+use http::StatusCode;
 use tower::ServiceBuilder;
 
+use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::layers::catch_panic;
 use aggregated_apiserver::security::Security;
 
 use super::answers::Api;
-use super::{count, handlers, layers};
+use super::path::ApiTarget;
+use super::request::ParsedRequest;
+use super::{count, layers};
 
 /// The API without layers.
 pub(crate) fn routes(api: &Api) -> Router {
-    Router::new()
-        .fallback(handlers::api)
-        .with_state(api.clone())
+    Router::new().fallback(serve).with_state(api.clone())
 }
 
 /// The API without authorization, for the demo, which has no cluster.
@@ -31,7 +35,7 @@ pub(crate) fn open(api: &Api) -> Router {
 /// counted, because the counters are for the API.
 pub(crate) fn operators(api: &Api) -> Router {
     let routes = Router::new()
-        .fallback(handlers::operators)
+        .fallback(serve_operators)
         .with_state(api.clone());
     unguarded(routes, api).layer(from_fn_with_state(api.clone(), layers::context))
 }
@@ -68,4 +72,35 @@ fn unguarded(routes: Router, api: &Api) -> Router {
             .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
             .layer(from_fn(layers::only_get)),
     )
+}
+
+/// Serves every target of the API.
+async fn serve(
+    State(api): State<Api>,
+    Extension(context): Extension<Arc<RequestContext>>,
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
+    request: Request,
+) -> Response {
+    // The body is not read; without it the future can be sent.
+    let (parts, _) = request.into_parts();
+    let answer = api.answer(&context, &parsed, &parts.headers).await;
+    answer.into_response()
+}
+
+/// Serves health and metrics, on the operators' port.
+async fn serve_operators(
+    api: State<Api>,
+    context: Extension<Arc<RequestContext>>,
+    parsed: Extension<Arc<ParsedRequest>>,
+    request: Request,
+) -> Response {
+    match &parsed.target {
+        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics) => {
+            serve(api, context, parsed, request).await
+        }
+        _ => {
+            let paths = "not found: use /metrics, /livez, /readyz and /healthz\n";
+            (StatusCode::NOT_FOUND, paths).into_response()
+        }
+    }
 }

@@ -301,10 +301,13 @@ fn list(
         .zip(objects)
         .filter(|(_, object)| everything || is_chosen(&object.labels));
     if lookup.is_foreseen() {
-        let fresh = chosen
-            .map(|(index, _)| index)
-            .filter(|index| lookup.foreseen(kind, *index).is_some());
-        return Ok(pass_stored(lookup, kind, table, fresh, sink));
+        let chosen = chosen.map(|(index, _)| index);
+        return Ok(pass_stored(
+            lookup,
+            lookup.stored(kind, table),
+            chosen,
+            sink,
+        ));
     }
     let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
     let values = lookup.values(&chosen)?;
@@ -322,24 +325,28 @@ fn list(
     Ok(any)
 }
 
-/// Passes the values of these objects of a table to `sink`, adjacent ones together. Returns
-/// whether there was one.
+/// Passes the fresh values of these objects to `sink`, adjacent ones together. Returns whether
+/// there was one.
 fn pass_stored(
     lookup: &Lookup<'_>,
-    kind: usize,
-    table: &KindTable,
+    stored: Option<StoredItems<'_>>,
     objects: impl Iterator<Item = usize>,
     sink: &mut dyn ValueSink,
 ) -> bool {
-    let Some(mut stored) = lookup.stored(kind, table) else {
+    let Some(mut stored) = stored else {
         return false;
+    };
+    let values = stored.values;
+    let is_fresh = |object: &usize| {
+        let value = values.get(*object).and_then(Option::as_ref);
+        value.is_some_and(|value| lookup.is_fresh(value))
     };
     let mut pass = |stored: &StoredItems<'_>| {
         if !stored.objects.is_empty() {
             sink.stored(stored);
         }
     };
-    for object in objects {
+    for object in objects.filter(is_fresh) {
         if object != stored.objects.end {
             pass(&stored);
             stored.objects.start = object;

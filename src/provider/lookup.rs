@@ -115,7 +115,12 @@ impl<'a> Lookup<'a> {
     }
 
     pub(super) fn fresh(&self, value: Option<Value>) -> Option<Value> {
-        value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
+        value.filter(|value| self.is_fresh(value))
+    }
+
+    /// Whether a value may be served.
+    pub(super) fn is_fresh(&self, value: &Value) -> bool {
+        value.is_fresh(self.now) && value.value.is_finite()
     }
 
     /// Whether the values were computed together with the snapshot.
@@ -124,7 +129,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The value of an object of a kind that was computed together with the snapshot.
-    pub(super) fn foreseen(&self, kind: usize, object: usize) -> Option<Value> {
+    fn foreseen(&self, kind: usize, object: usize) -> Option<Value> {
         let values = self.snapshot.values(kind, self.metric);
         self.fresh(values.get(object).copied().flatten())
     }
