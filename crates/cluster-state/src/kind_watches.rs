@@ -14,7 +14,7 @@ use super::kinds::entry;
 use super::pool::KindName;
 use super::served;
 use super::state::{Change, Collection, Event};
-use super::watch::{Content, Feed, NOT_SERVED, Target, Watcher};
+use super::watch::{Feed, NOT_SERVED, Target, Watcher};
 use apimachinery::kinds::{Kind, Kinds};
 use gpu_metrics::inventory::ObjectKind;
 
@@ -156,7 +156,7 @@ impl KindWatches {
         let version = kind.api_version();
         let resource = ObjectKind::new(&kind.resource(), &kind.kind, &version, kind.namespaced);
         let reporter = self.registry.enter(&entry(&resource), Need::Optional);
-        let target = Target::new(&kind.group, &version, &kind.plural, Content::Metadata);
+        let target = Target::new(&kind.group, &version, &kind.plural);
         let of = name.clone();
         let feed = Feed::new(self.changes.clone(), move |event| {
             Change::Objects(Collection::Kind(of.clone()), event)

@@ -42,7 +42,6 @@ pub(super) enum Change {
     /// Discovery has the kind, which is watched from now on.
     Served(KindName, ObjectKind),
     NotServed(KindName),
-    Settings(WatchSettings),
 }
 
 #[derive(Debug, Default)]
@@ -88,10 +87,6 @@ impl WatchedObjects {
             Change::Requested(name) => self.kinds.request(&name),
             Change::Served(name, resource) => self.kinds.served(&name, resource),
             Change::NotServed(name) => self.kinds.not_served(&name),
-            Change::Settings(settings) => {
-                self.settings = settings;
-                false
-            }
         }
     }
 

@@ -7,14 +7,13 @@
 //! helps. It does not report bookmarks and resumed watches, so the age of a quiet watch is
 //! unknown. It retries for ever if the version is gone.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client::Client;
@@ -77,52 +76,41 @@ struct Versioned {
     metadata: ListMeta,
 }
 
-/// The part of objects that is requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    Whole,
-    /// `metadata` only (`meta.k8s.io/v1 PartialObjectMetadata`).
-    Metadata,
-}
-
-impl Content {
-    const fn of_list(self) -> &'static str {
-        match self {
-            Self::Whole => "application/json",
-            Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-        }
-    }
-
-    const fn of_watch(self) -> &'static str {
-        match self {
-            Self::Whole => "application/json",
-            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-        }
-    }
-}
-
 /// The collection that a watch lists.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// Path of the collection: `/api/v1/pods`.
     path: String,
-    pub(super) fields: &'static str,
-    content: Content,
+    fields: &'static str,
+    accept_list: &'static str,
+    accept_watch: &'static str,
     remedy: String,
 }
 
 impl Target {
-    /// All objects of a collection.
-    pub(super) fn new(group: &str, api_version: &str, plural: &str, content: Content) -> Self {
+    /// The metadata of all objects of a collection.
+    pub(super) fn new(group: &str, api_version: &str, plural: &str) -> Self {
         let root = if group.is_empty() { "api" } else { "apis" };
         Self {
             path: format!("/{root}/{api_version}/{plural}"),
             fields: "",
-            content,
+            accept_list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            accept_watch: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             remedy: format!(
                 "add to the server's ClusterRole: \
                  {{apiGroups: [\"{group}\"], resources: [\"{plural}\"], verbs: [\"list\", \"watch\"]}}"
             ),
+        }
+    }
+
+    /// Pods as a whole, without finished ones: the server serves no metrics of these, and
+    /// after a batch of jobs they outnumber all others.
+    pub(super) fn pods() -> Self {
+        Self {
+            fields: "status.phase!=Succeeded,status.phase!=Failed",
+            accept_list: "application/json",
+            accept_watch: "application/json",
+            ..Self::new("", "v1", "pods")
         }
     }
 
@@ -169,8 +157,6 @@ pub(super) struct Watcher<V: Kept> {
     page: u32,
     /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
-    /// Notified when everything is to be listed again.
-    pub(super) again: Arc<Notify>,
 }
 
 impl<V: Departing> Watcher<V> {
@@ -183,7 +169,6 @@ impl<V: Departing> Watcher<V> {
             version: None,
             page: PAGE,
             failures: 0,
-            again: Arc::default(),
         }
     }
 
@@ -201,16 +186,7 @@ impl<V: Departing> Watcher<V> {
         loop {
             let outcome = match self.version.take() {
                 None => self.list().await,
-                Some(version) => {
-                    let again = Arc::clone(&self.again);
-                    tokio::select! {
-                        outcome = self.watch(version) => outcome,
-                        () = again.notified() => {
-                            self.version = None;
-                            Ok(())
-                        }
-                    }
-                }
+                Some(version) => self.watch(version).await,
             };
             let Err(error) = outcome else {
                 continue;
@@ -244,8 +220,8 @@ impl<V: Departing> Watcher<V> {
             let mut pairs = vec![("limit", limit.as_str())];
             pairs.extend(next.as_deref().map(|next| ("continue", next)));
             let path = self.target.path(&pairs);
-            let content = self.target.content.of_list();
-            let page = match self.client.get(&path, content, PAGE_BYTES).await {
+            let accept = self.target.accept_list;
+            let page = match self.client.get(&path, accept, PAGE_BYTES).await {
                 Err(CallError::TooLarge(..)) if self.page > 1 => {
                     self.page /= 2;
                     continue;
@@ -309,7 +285,7 @@ impl<V: Departing> Watcher<V> {
         let client = self.client.clone();
         let began = Instant::now();
         self.version = Some(version);
-        let events = client.events(&path, self.target.content.of_watch()).await?;
+        let events = client.events(&path, self.target.accept_watch).await?;
         self.reporter.contact();
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         let outcome = self.follow(events, silence).await;

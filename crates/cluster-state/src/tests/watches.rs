@@ -10,8 +10,7 @@ use super::fixture::{PODS, Scene, eventually, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use crate::testing::server::kubeconfig;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Inventory, InventoryOrigin, Pod, PodPhase};
-use gpu_metrics::resources::GpuResources;
+use gpu_metrics::inventory::{Inventory, InventoryOrigin, PodPhase};
 
 #[tokio::test]
 async fn listed_objects_are_reduced_and_sorted_and_the_cluster_is_their_authority() {
@@ -32,26 +31,6 @@ async fn listed_objects_are_reduced_and_sorted_and_the_cluster_is_their_authorit
     assert_eq!(&*inventory.nodes[0].name, "n1");
     scene.ready().await;
     assert_eq!(scene.health("pods").objects, 2);
-}
-
-#[tokio::test]
-async fn pods_are_read_again_when_other_resources_are_gpus() {
-    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    let requests = |now: &Inventory| now.pods.iter().any(Pod::requests_gpu);
-    scene.until(requests).await;
-    let others = WatchSettings {
-        gpus: GpuResources::new(vec!["example.com/gpu".to_owned()]),
-        ..WatchSettings::default()
-    };
-    scene.watches.read_by(others.clone());
-    let inventory = scene.until(|now| !requests(now)).await;
-    assert_eq!(inventory.pods.len(), 1, "it is known nevertheless");
-    let lists = scene.lists();
-    assert_eq!(lists, 2);
-    scene.watches.read_by(others);
-    scene.kube.put(PODS, pod("b"));
-    scene.until_pods(&["a", "b"]).await;
-    assert_eq!(scene.lists(), lists, "nothing changed");
 }
 
 #[tokio::test]
