@@ -46,7 +46,7 @@ impl Storage {
     /// Data of which one query may load at most 100 samples.
     pub(crate) fn of_few_samples() -> Self {
         Self {
-            flags: vec!["--query.max-samples=100"],
+            flags: vec!["--query.max-samples=1000"],
             ..Self::new()
         }
     }

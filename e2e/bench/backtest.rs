@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
-use bytes::Bytes;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
@@ -34,11 +33,9 @@ fn day(number: usize) -> Batch {
         json!({"UUID": name, "exported_namespace": "team", "exported_pod": name}).to_string()
     };
     let labels: Vec<String> = (0..PODS).map(label).collect();
-    let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::from(labels.concat()));
-    let mut from = 0;
+    let mut batch = Batch::new(SignalId::MEM_COPY_UTIL);
     for (pod, text) in labels.iter().enumerate() {
-        batch.begin_series(SeriesKey(pod as u128), from..from + text.len());
-        from += text.len();
+        batch.begin_series(SeriesKey(pod as u128), text);
         for moment in number * A_DAY..(number + 1) * A_DAY {
             let at = START + STEP * u32::try_from(moment).expect("a week");
             let value = percent(moment).floor();

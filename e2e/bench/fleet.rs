@@ -59,7 +59,7 @@ impl Bench {
             pipeline,
             specs,
             hasher: KeyHasher::new(),
-            batch: Batch::new(SignalId::MEM_COPY_UTIL, Bytes::new()),
+            batch: Batch::new(SignalId::MEM_COPY_UTIL),
             now,
         }
     }
@@ -73,7 +73,8 @@ impl Bench {
 
     /// Decodes and applies one answer. Returns the number of series and of new samples.
     pub(crate) fn take(&mut self, signal: SignalId, body: &Bytes) -> (usize, u64) {
-        decode(signal, body, &self.hasher, &mut self.batch).expect("the body is an answer");
+        self.batch.signal = signal;
+        decode(body, &self.hasher, &mut self.batch).expect("the body is an answer");
         let report = self.pipeline.take(&self.batch, self.now);
         (self.batch.series_len(), report.applied.accepted)
     }

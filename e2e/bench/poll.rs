@@ -119,7 +119,7 @@ fn publish(bench: &mut Bench, gpus: u32) {
         snapshot: &snapshot,
         store: bench.pipeline.store(),
         failing: &std::collections::BTreeSet::new(),
-        down: &std::collections::BTreeSet::new(),
+        skew_ms: 0,
     };
     let (judged, report) = best_of(3, || source::check(seen, None));
     assert!(report.looked, "the data were judged");

@@ -121,7 +121,7 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
     let unknown =
         |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
     let of_prometheus = "known there: auth, compression, headers, matchers, \
-                         maxBodyBytes, maxConcurrentQueries, nameMatching, path, port, timeout, tls, url, verb";
+                         maxConcurrentQueries, nameMatching, path, port, timeout, tls, url, verb";
     let wanted = [
         unknown("loglevel", "did you mean logLevel?"),
         unknown("prometheus.insecureSkipVerify", of_prometheus),
@@ -237,7 +237,6 @@ fn the_program_takes_the_flags_and_the_configuration() {
         if name == "our-keys" {
             let prometheus = config.prometheus.unwrap();
             assert_eq!(prometheus.headers["x-scope-orgid"], "team-a");
-            assert_eq!(prometheus.max_body_bytes, 512 << 20);
             assert_eq!(prometheus.max_concurrent_queries, 8);
             assert_eq!(config.metrics.len(), 1);
             assert_eq!(config.presets, [Preset::Vllm, Preset::EndpointPicker]);

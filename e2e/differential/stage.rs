@@ -13,11 +13,9 @@ use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, intake, metrics};
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
-use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
-use prometheus_source::shard::Shard;
-use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SignalQuery};
+use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SeriesQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
 
 use super::promql::{Dialect, POD_STARTED, owner_label};
@@ -97,22 +95,21 @@ impl Stage {
         let count = signals.len();
         signals.rotate_left(turn % count);
         for spec in signals {
-            let query = SignalQuery {
-                spec: &spec,
+            let query = SeriesQuery {
+                specs: &[&spec],
                 devices: DeviceSelection::All,
                 at,
                 range: pipeline.range(PrometheusId(0), spec.id, at),
-                shard: Shard::ALL,
             };
-            let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
-            let answers = self.source.fetch(&[query], clock::now(), &mut batch).await;
-            for (answer, batch) in answers.into_iter().zip(&batch) {
-                answer.outcome.unwrap();
+            let mut take = |batch: &Batch| {
                 match intake::PROFILING.contains(&spec.id) {
-                    true => pipeline.take(&of_instances(batch), at),
-                    false => pipeline.take(batch, at),
+                    true => pipeline.take_part(&of_instances(batch), at),
+                    false => pipeline.take_part(batch, at),
                 };
-            }
+            };
+            let fetched = self.source.fetch(&query, clock::now(), &mut take).await;
+            fetched.unwrap();
+            pipeline.answered(PrometheusId(0), spec.id, at);
         }
     }
 
@@ -179,13 +176,9 @@ async fn oracle(engine: &Store, dialect: &Dialect, span: (Timestamp, Timestamp))
 /// The series of MIG instances, whatever the case of their labels.
 fn of_instances(batch: &Batch) -> Batch {
     let is_one = |it: &BatchSeries<'_>| it.labels.to_ascii_lowercase().contains("\"gpu_i_id\"");
-    let labels = batch.iter().filter(is_one).map(|series| series.labels);
-    let mut of = Batch::new(batch.signal, labels.collect::<String>().into());
-    let mut end = 0;
+    let mut of = Batch::new(batch.signal);
     for series in batch.iter().filter(is_one) {
-        let start = end;
-        end += series.labels.len();
-        of.begin_series(series.key, start..end);
+        of.begin_series(series.key, series.labels);
         series.samples.iter().for_each(|sample| of.push(*sample));
     }
     of

@@ -32,21 +32,6 @@ fn assert_history(kubectl: &Kubectl) {
     );
 }
 
-/// The limit of one answer, a quarter of this size, has room for some seconds of this
-/// fleet's samples.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
-    let scene = Scene::start().await;
-    await_window(&scene.server, &long(), LONG_SECS);
-    let config = format!("{GPU}\nprometheus: {{maxBodyBytes: 52000}}");
-    let server = Reader::start(&scene.prometheus.url, &config);
-    assert_history(&server.kubectl);
-    server.program.await_stderr("larger than 13000 bytes");
-    server
-        .program
-        .await_stderr("it is queried in smaller parts");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_serves_the_previous_values_at_once() {
     let mut scene = Scene::start().await;
@@ -62,9 +47,9 @@ async fn a_restarted_server_serves_the_previous_values_at_once() {
     assert!(took < Duration::from_secs(LONG_SECS - 5), "{took:?}");
 }
 
-/// This store rejects any query for the samples of all GPUs, also that of a poll.
+/// This store refuses the samples of all fields at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
+async fn fields_that_are_too_many_for_one_answer_are_read_one_by_one() {
     let scene = Scene::start().await;
     let scrapes = scene.exporters.scrapes();
     let store = Storage::of_few_samples().start(&scrapes).await;
@@ -72,8 +57,5 @@ async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
     server
         .program
         .await_stderr("each field is queried by itself");
-    server
-        .program
-        .await_stderr("it is queried in smaller parts");
     await_window(&server, PODS_A, WINDOW);
 }

@@ -15,7 +15,7 @@ use apimachinery::selector::Selector;
 use cluster_state::inventory::WatchedNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
-use prometheus_source::answers::{AnswerCache, QueryFailure};
+use prometheus_source::cache::{QueryCache, QueryFailure};
 
 /// Names of objects: of those in the inventory, and of others, which have their own watches.
 #[derive(Debug)]
@@ -65,13 +65,13 @@ const RULE_PERIOD: Duration = Duration::from_secs(600);
 /// Fetches answers, and logs failed queries.
 #[derive(Debug)]
 pub(super) struct LoggedAnswers {
-    answers: Arc<AnswerCache>,
+    answers: Arc<QueryCache>,
     /// By the rule's place in the file.
     lines: LineLimit<Arc<str>>,
 }
 
 impl LoggedAnswers {
-    pub(super) fn new(answers: Arc<AnswerCache>) -> Self {
+    pub(super) fn new(answers: Arc<QueryCache>) -> Self {
         let lines = LineLimit::new(1, RULE_PERIOD, |rule, left_out| {
             tracing::warn!("{rule}: {left_out} more queries failed in ten minutes");
         });
@@ -112,15 +112,16 @@ mod tests {
     use super::*;
     use aggregated_apiserver::testing::log::logging;
     use cluster_state::clock;
-    use prometheus_source::prometheus::promql::PromqlClient;
     use prometheus_source::settings::{PrometheusSettings, parse_url};
+    use prometheus_source::{KeyHasher, Prometheus};
 
     #[tokio::test(start_paused = true)]
     async fn a_rule_that_always_fails_does_not_flood_the_log() {
         let (log, _guard) = logging(tracing::Level::INFO);
         let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
-        let prometheus = Arc::new(PromqlClient::alone(prometheus).unwrap());
-        let answers = AnswerCache::new(prometheus, clock::now, Duration::ZERO);
+        let prometheus = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
+        let prometheus = Arc::new(prometheus.promql());
+        let answers = QueryCache::new(prometheus, clock::now, Duration::ZERO);
         let asked = LoggedAnswers::new(Arc::new(answers));
         for _ in 0..100 {
             asked.tell(&"rules[1]".into(), "one");

@@ -1,37 +1,37 @@
-//! The poll loop: queries the source, feeds the pipeline, publishes the snapshot.
+//! The poll loop: queries Prometheus, feeds the pipeline, publishes the snapshot.
 //!
-//! The load on Prometheus does not depend on the number of autoscalers: it is one query per
-//! poll, or in a large fleet one query per signal and poll. Each Prometheus is polled
-//! separately, so a slow or failed one does not delay the others. Every round publishes a
+//! The load on Prometheus does not depend on the number of autoscalers: a poll is one query
+//! for all fields, or one for each if the store refuses that. Every round publishes a
 //! snapshot, even a failed one: its values age by their own timestamps.
 
 mod reports;
-mod round;
-mod server;
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::finding_reports::FindingLog;
+use super::measure;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::Metrics;
+use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use configuration::Config;
-use gpu_metrics::batch::PrometheusId;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::metrics::built_in;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
-use gpu_metrics::signal::SignalSpec;
-use prometheus_source::Prometheus;
-use server::{Client, Server, Step};
+use gpu_metrics::signal::{SignalId, SignalSpec};
+use prometheus_source::pace::Pace;
+use prometheus_source::{DeviceSelection, Error, ErrorKind, Prometheus, SeriesQuery};
+use reports::{Failure, log_refused};
 
 /// The default time between polls, and the longest for a small fleet. It is the most by
 /// which a sample is served late.
@@ -43,8 +43,8 @@ const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 /// The shortest time between polls.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// The interval of publications while the engine waits to query the source. Values expire
-/// thirty seconds after the window that they were computed for.
+/// The interval of publications while the engine waits to query. Values expire thirty
+/// seconds after the window that they were computed for.
 const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 
 /// The most series of a small fleet, which is polled several times per scrape interval:
@@ -52,9 +52,17 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 /// "Answers").
 const SMALL_FLEET_SERIES: usize = 10_000;
 
-/// The message for a Prometheus without DCGM series.
-const NO_SERIES: &str = "no DCGM series found in Prometheus: check that dcgm-exporter runs and is \
-                         scraped, and prometheus.matchers; without GPUs, write gpu: {enabled: false}";
+/// The longest range of one query. A longer past, as at the start, is read in parts.
+const MOST_RANGE: Duration = Duration::from_secs(300);
+
+/// Smaller differences of the clocks are below the resolution of the `Date` header.
+const SKEW_MIN_MS: i64 = 2_000;
+
+/// The only Prometheus.
+const PROMETHEUS: PrometheusId = PrometheusId(0);
+
+/// The Prometheus in metrics: the key of its settings.
+const KEY: &str = "prometheus";
 
 /// The connections of an engine to the rest of the server.
 #[derive(Clone, Debug)]
@@ -114,36 +122,45 @@ fn metrics(config: &Config) -> Vec<MetricSpec> {
 
 /// The poll loop.
 pub(crate) struct Engine {
+    prometheus: Prometheus,
+    /// In the order of their queries.
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
-    servers: Vec<Server>,
-    /// The connections until the first round begins; then tasks hold them.
-    clients: Vec<Client>,
-    /// The tasks that wait or query, each with its connection.
-    running: JoinSet<Step>,
+    pace: Pace,
     poll: Option<Duration>,
     wiring: Wiring,
     said: FindingLog,
+    /// Whether queries fail.
+    condition: Condition<Failure, Timestamp>,
+    /// The clock of Prometheus minus the local clock, in milliseconds, if they differ.
+    skew_ms: i64,
+    /// Whether a round has ended.
+    has_polled: bool,
     /// Whether rounds find no series.
     is_empty: bool,
     /// The start of the monotonic clock for waits.
     started: Instant,
 }
 
-/// How a round ended; a later variant is worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Round {
-    /// Every signal was answered.
-    Complete,
-    /// At least one signal failed.
-    Partial,
-    /// The source as a whole failed; the remaining signals were not queried.
-    Aborted,
+/// Signals that one query selects.
+struct Selection {
+    signals: Vec<SignalSpec>,
+    devices: DeviceSelection,
+    range: Duration,
+}
+
+/// A round of queries, which have the same time.
+struct Round {
+    now: Timestamp,
+    due: VecDeque<Selection>,
+    answered: BTreeSet<SignalId>,
+    failed: BTreeSet<SignalId>,
+    error: Option<Error>,
 }
 
 impl Engine {
     /// An engine with these settings that has not polled yet.
-    pub(crate) fn new(config: Config, source: Prometheus, wiring: Wiring) -> Self {
+    pub(crate) fn new(config: Config, prometheus: Prometheus, wiring: Wiring) -> Self {
         let settings = Settings {
             metrics: metrics(&config),
             policy: config.policy,
@@ -151,21 +168,17 @@ impl Engine {
             exporter: config.exporters,
             prometheus: 1,
         };
-        let (servers, poll) = (settings.prometheus, config.poll.unwrap_or(POLL_MIN));
-        let client = Client {
-            id: PrometheusId(0),
-            source,
-            batches: Vec::new(),
-        };
         Self {
+            prometheus,
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
-            servers: (0..servers).map(|place| Server::new(place, poll)).collect(),
-            clients: vec![client],
-            running: JoinSet::new(),
+            pace: Pace::new(config.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0),
             poll: config.poll,
-            said: FindingLog::default(),
             wiring,
+            said: FindingLog::default(),
+            condition: Condition::default(),
+            skew_ms: 0,
+            has_polled: false,
             is_empty: false,
             started: Instant::now(),
         }
@@ -175,86 +188,183 @@ impl Engine {
         &self.wiring.telemetry.metrics
     }
 
-    /// The difference to add to the local clock for the time of samples, in milliseconds.
-    /// It is that of the server furthest ahead, so that no sample is in the future. Samples
-    /// of the other servers then appear older by the difference.
-    fn skew_ms(&self) -> i64 {
-        let skews = self.servers.iter().map(|server| server.skew_ms);
-        skews.max().unwrap_or(0)
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(clock::now().millis() + self.skew_ms())
-    }
-
     /// Polls until cancelled.
     pub(crate) async fn run(mut self) {
-        for client in std::mem::take(&mut self.clients) {
-            self.wait(client);
-        }
-        let mut beat = self.next_beat();
         loop {
-            // Publish while servers are waited for; otherwise values would expire and return.
-            let is_due = tokio::select! {
-                Some(step) = self.running.join_next() => self.advance_all(step),
-                () = tokio::time::sleep_until(beat), if self.is_beat_wanted(beat) => true,
+            let due = self.started + self.pace.due();
+            let beat = Instant::now() + PUBLISH_EVERY.min(self.interval());
+            // Without publication values would expire before a late poll, and return.
+            if self.has_polled && beat < due {
+                tokio::time::sleep_until(beat).await;
+            } else {
+                tokio::time::sleep_until(due).await;
+                self.poll().await;
+            }
+            self.publish();
+        }
+    }
+
+    /// One round of queries.
+    async fn poll(&mut self) {
+        let mut round = self.begin();
+        while let Some(selection) = round.due.pop_front() {
+            let began = Instant::now();
+            let read = self.read(&selection, round.now).await;
+            let took = began.elapsed();
+            let Err(error) = read else {
+                self.answered(&selection, took, &mut round);
+                continue;
             };
-            if is_due {
-                self.publish();
-                beat = self.next_beat();
+            if selection.signals.len() > 1 && error.is_of_query() {
+                self.prometheus.separate(&error, round.now);
+                for spec in selection.signals.into_iter().rev() {
+                    round.due.push_front(Selection {
+                        signals: vec![spec],
+                        ..selection
+                    });
+                }
+                continue;
+            }
+            self.failed(&selection, &error, took, &mut round);
+            if is_fatal(&error) {
+                // The next round begins with the other signals.
+                self.signals
+                    .sort_by_key(|spec| round.failed.contains(&spec.id));
+                round.due.clear();
+            }
+            round.error = Some(error);
+        }
+        self.end(round);
+    }
+
+    /// The queries of a round. The signals that need the same devices share a query, if the
+    /// store allows it.
+    fn begin(&mut self) -> Round {
+        let now = clock::now();
+        self.pipeline.start_over_if_set_back(PROMETHEUS, now);
+        let combines = self.prometheus.combines(now);
+        let mut due: VecDeque<Selection> = VecDeque::new();
+        for spec in &self.signals {
+            if !self.pipeline.is_wanted(PROMETHEUS, spec.id, now) {
+                measure::rests(self.metrics(), (KEY, &spec.name));
+                continue;
+            }
+            // If only MIG instances need profiling fields, the queries leave out whole GPUs.
+            // Every ten minutes a query includes them, to check whether others need the
+            // fields too.
+            let devices = match self.pipeline.is_of_mig_alone(PROMETHEUS, spec.id, now) {
+                true => DeviceSelection::Mig,
+                false => DeviceSelection::All,
+            };
+            let range = self.pipeline.range(PROMETHEUS, spec.id, now);
+            let alike = due.iter_mut().find(|it| it.devices == devices);
+            match alike.filter(|_| combines) {
+                Some(selection) => {
+                    selection.signals.push(spec.clone());
+                    selection.range = selection.range.max(range);
+                }
+                None => due.push_back(Selection {
+                    signals: vec![spec.clone()],
+                    devices,
+                    range,
+                }),
+            }
+        }
+        Round {
+            now,
+            due,
+            answered: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            error: None,
+        }
+    }
+
+    /// Reads the samples of a selection into the pipeline, the oldest part first.
+    async fn read(&mut self, selection: &Selection, now: Timestamp) -> Result<(), Error> {
+        let specs: Vec<&SignalSpec> = selection.signals.iter().collect();
+        let metrics = &self.wiring.telemetry.metrics;
+        let pipeline = &mut self.pipeline;
+        let mut take = |batch: &Batch| {
+            let report = pipeline.take_part(batch, now);
+            if let Some(spec) = specs.iter().find(|spec| spec.id == batch.signal) {
+                measure::taken(metrics, &spec.name, &report);
+                log_refused(spec, &report);
+            }
+        };
+        let mut left = selection.range;
+        loop {
+            let range = left.min(MOST_RANGE);
+            left -= range;
+            let query = SeriesQuery {
+                specs: &specs,
+                devices: selection.devices,
+                at: now - left,
+                range,
+            };
+            let fetched = self
+                .prometheus
+                .fetch(&query, clock::now(), &mut take)
+                .await?;
+            let skew_ms = fetched.clock_skew.unwrap_or(0);
+            self.skew_ms = if skew_ms.abs() < SKEW_MIN_MS {
+                0
+            } else {
+                skew_ms
+            };
+            if left.is_zero() {
+                return Ok(());
             }
         }
     }
 
-    /// Continues after a task, and after all others that have ended: rounds that end
-    /// together are published once. Returns whether a round ended.
-    fn advance_all(&mut self, first: Result<Step, JoinError>) -> bool {
-        let mut is_over = self.advance(first);
-        while let Some(step) = self.running.try_join_next() {
-            is_over |= self.advance(step);
-        }
-        is_over
-    }
-
-    /// Continues after a task. Returns whether a round ended.
-    fn advance(&mut self, step: Result<Step, JoinError>) -> bool {
-        match step {
-            Ok(Step::Due(client)) => self.begin(client),
-            Ok(Step::Answered(client, now, answers)) => self.answered(client, now, answers),
-            Ok(Step::Refused(client)) => self.refused(client),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => false,
-            },
+    fn answered(&mut self, selection: &Selection, took: Duration, round: &mut Round) {
+        for spec in &selection.signals {
+            self.pipeline.answered(PROMETHEUS, spec.id, round.now);
+            measure::ended(self.metrics(), (KEY, &spec.name), "success", took);
+            measure::read(self.metrics(), (KEY, &spec.name), round.now);
+            round.answered.insert(spec.id);
         }
     }
 
-    /// Whether to publish at `beat`: a round has ended, and none begins until then.
-    fn is_beat_wanted(&self, beat: Instant) -> bool {
-        let is_near = |it: &Server| it.round.is_none() && self.started + it.pace.due() <= beat;
-        let mut servers = self.servers.iter();
-        servers.any(|it| it.last.is_some()) && !self.servers.iter().any(is_near)
+    fn failed(&mut self, selection: &Selection, error: &Error, took: Duration, round: &mut Round) {
+        for spec in &selection.signals {
+            if error.cause().is_limit() {
+                self.pipeline.refused(PROMETHEUS, spec.id);
+            }
+            let outcome = error.kind().label();
+            measure::ended(self.metrics(), (KEY, &spec.name), outcome, took);
+            round.failed.insert(spec.id);
+        }
     }
 
-    /// When to publish next, unless a round ends before.
-    fn next_beat(&self) -> Instant {
-        let intervals = self.servers.iter().map(|server| self.interval(server.id));
-        Instant::now() + intervals.fold(PUBLISH_EVERY, Duration::min)
+    /// Ends a round: decides when the next one is due.
+    fn end(&mut self, round: Round) {
+        self.pipeline.end_round(PROMETHEUS);
+        self.has_polled = true;
+        let is_answered = !round.answered.is_empty() || round.error.is_none();
+        self.note_failure(round);
+        self.note_emptiness();
+        let interval = self.interval();
+        self.pace.set_interval(interval);
+        let elapsed = self.started.elapsed();
+        match is_answered {
+            true => self.pace.succeeded(elapsed),
+            false => self.pace.failed(elapsed, clock::jitter()),
+        }
     }
 
-    /// The poll interval of a server: the configured one; otherwise a third of the shortest
-    /// scrape interval of its targets, or all of that for a large fleet.
-    fn interval(&self, id: PrometheusId) -> Duration {
+    /// The poll interval: the configured one; otherwise a third of the shortest scrape
+    /// interval of the targets, or all of that for a large fleet.
+    fn interval(&self) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
         }
         let store = self.pipeline.store();
-        let targets = store.targets().iter().filter(|(_, of, _)| *of == id);
-        let Some(quickest) = targets.map(|(.., scrape_ms)| scrape_ms).min() else {
+        let scrapes = store.targets().iter().map(|(.., scrape_ms)| scrape_ms);
+        let Some(shortest) = scrapes.min() else {
             return POLL_MAX;
         };
-        let quickest = u64::try_from(quickest).unwrap_or(0);
-        let scrape = Duration::from_millis(quickest);
+        let scrape = Duration::from_millis(u64::try_from(shortest).unwrap_or(0));
         if store.series_len() > SMALL_FLEET_SERIES {
             return scrape.clamp(POLL_MIN, POLL_MAX_LARGE);
         }
@@ -262,34 +372,35 @@ impl Engine {
     }
 
     fn publish(&mut self) {
-        let now = self.now();
+        let now = clock::now();
         let inventory = Arc::clone(&self.wiring.inventory.borrow());
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
-        let snapshot = snapshot.with_skew(self.skew_ms());
         let took = began.elapsed();
-        let trouble = self.trouble();
         let is_ready = self.is_ready(now);
         let report = self.judge(&snapshot);
         self.tell(&snapshot, now, took, &report);
         if is_ready {
             self.wiring.first_round.show(None);
         }
-        self.wiring
-            .provider
-            .publish_despite(Arc::new(snapshot), trouble);
+        let provider = &self.wiring.provider;
+        provider.publish_despite(Arc::new(snapshot), self.trouble());
         if let Some(report) = report {
-            self.wiring.provider.tell(Arc::new(report));
+            provider.tell(Arc::new(report));
         }
-    }
-
-    /// Whether every server has ended a round, with or without success.
-    fn have_all_ended(&self) -> bool {
-        self.servers.iter().all(|server| server.last.is_some())
     }
 
     /// Whether the values cover all signals, or further waiting has no use.
     fn is_ready(&self, now: Timestamp) -> bool {
-        self.pipeline.is_ready(now) && (self.pipeline.has_begun() || self.have_all_ended())
+        self.has_polled && self.pipeline.is_ready(now)
     }
+}
+
+/// Whether a failure concerns Prometheus as a whole, or is a timeout: a query of another
+/// signal would only wait for as long again.
+fn is_fatal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::ClockSkew | ErrorKind::Timeout
+    )
 }

@@ -26,14 +26,8 @@ pub(super) fn ended(
     metrics.observe(&catalog::QUERY_SECONDS, &[signal], took);
 }
 
-/// Counts a successful query to a server for a signal, and its samples.
-pub(super) fn answered(
-    metrics: &Metrics,
-    (server, signal): (&str, &str),
-    took: Duration,
-    report: &IntakeReport,
-) {
-    ended(metrics, (server, signal), "success", took);
+/// Counts the samples and series of a signal in an answer or a part of it.
+pub(super) fn taken(metrics: &Metrics, signal: &str, report: &IntakeReport) {
     metrics.count(&catalog::SAMPLES, &[signal], report.applied.accepted);
     for (reason, count) in [
         ("invalid", report.applied.invalid),

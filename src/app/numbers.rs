@@ -14,7 +14,7 @@ use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
 use cluster_state::clock;
 use cluster_state::health::{WatchHealth, WatchRegistry};
 use configuration::Config;
-use prometheus_source::answers::{AnswerCache, Counts};
+use prometheus_source::cache::{Counts, QueryCache};
 
 /// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
@@ -55,7 +55,7 @@ pub(super) fn of_configuration(metrics: &Metrics, config: &Config) {
 }
 
 /// Answers to rules' queries, and how many of them came from the cache.
-pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<AnswerCache>) {
+pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<QueryCache>) {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&Spec, &str, Count); 6] = [
         (&catalog::RULE_LOOKUPS, "hit", |counts| &counts.hits),

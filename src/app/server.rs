@@ -47,7 +47,7 @@ use cluster_state::inventory::Watches;
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
-use prometheus_source::answers::AnswerCache;
+use prometheus_source::cache::QueryCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: u32 = 64;
@@ -282,7 +282,7 @@ impl Background {
         };
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
-        let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
+        let answers = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
         numbers::of_answers(&telemetry.metrics, &answers);
         let answers = backing::LoggedAnswers::new(answers);

@@ -147,7 +147,7 @@ impl GpuProvider {
             },
         };
         told.name_holders(asked.names_pods);
-        let now = snapshot.at_source(asked.now);
+        let now = asked.now;
         let mut item = DevicesOf {
             resource: resource.to_owned(),
             name: name.to_string(),

@@ -84,7 +84,7 @@ impl ServedSnapshot {
             metric,
             spec,
             narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
-            now: snapshot.at_source(query.now),
+            now: query.now,
             looks,
         })
     }

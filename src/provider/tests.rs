@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::composite::{AT_HAND, Composite};
 use super::devices::{DevicesQuery, kinds};
 use super::encoded::StoredItems;
@@ -58,12 +56,13 @@ impl Site {
         });
         let fleet = Fleet::new(scenario);
         let hasher = KeyHasher::new();
-        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::new());
+        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL);
         for spec in fields::built_in() {
             let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
             let range = pipeline.range(PrometheusId(0), spec.id, now);
-            let body: Bytes = fleet.prometheus_json(&names, now, range).into();
-            decode(spec.id, &body, &hasher, &mut batch).unwrap();
+            let body = fleet.prometheus_json(&names, now, range);
+            batch.signal = spec.id;
+            decode(body.as_bytes(), &hasher, &mut batch).unwrap();
             pipeline.take(&batch, now);
         }
         let mut inventory = fleet.inventory(now);

@@ -1,9 +1,6 @@
 //! The clients for the Prometheus of a configuration.
 
-use std::sync::Arc;
-
 use prometheus_source::prometheus::promql::PromqlClient;
-use prometheus_source::prometheus::replicas::Replicas;
 use prometheus_source::{KeyHasher, Prometheus};
 
 use super::Config;
@@ -37,14 +34,8 @@ impl Clients {
     /// When the configuration has no address, or a file it names cannot be used.
     pub fn new(config: &Config) -> Result<Self, NoClients> {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
-        let prometheus = Prometheus::new(settings.clone(), KeyHasher::new())?;
-        let promql = PromqlClient::new(settings, prometheus.replicas())?;
+        let prometheus = Prometheus::new(settings, KeyHasher::new())?;
+        let promql = prometheus.promql();
         Ok(Self { prometheus, promql })
-    }
-
-    /// Makes the client for GPU series use the state that an earlier client of the same
-    /// settings uses.
-    pub fn share(&mut self, replicas: &Arc<Replicas>) {
-        self.prometheus.share(replicas);
     }
 }

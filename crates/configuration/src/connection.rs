@@ -33,7 +33,6 @@ pub(super) struct Connection {
     timeout: Option<Scalar<Timeout>>,
     compression: Option<Scalar<Compression>>,
     name_matching: Option<Scalar<NameMatching>>,
-    max_body_bytes: Option<Scalar<Count<usize>>>,
     max_concurrent_queries: Option<Scalar<Count<u16>>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
@@ -94,7 +93,6 @@ impl Connection {
             timeout: or(&self.timeout, default.timeout),
             compression: or(&self.compression, default.compression),
             name_matching: or(&self.name_matching, default.name_matching),
-            max_body_bytes: or(&self.max_body_bytes, default.max_body_bytes),
             max_concurrent_queries: or(
                 &self.max_concurrent_queries,
                 default.max_concurrent_queries,

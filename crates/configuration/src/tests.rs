@@ -130,7 +130,6 @@ fn every_setting_of_prometheus_arrives() {
   compression: gzip
   nameMatching: exact
   timeout: 3s
-  maxBodyBytes: 1000000
   maxConcurrentQueries: 8
   matchers: {cluster: east-1}
 ",
@@ -157,7 +156,6 @@ fn every_setting_of_prometheus_arrives() {
     assert_eq!(settings.compression, Compression::Gzip);
     assert_eq!(settings.name_matching, NameMatching::Exact);
     assert_eq!(settings.timeout, Duration::from_secs(3));
-    assert_eq!(settings.max_body_bytes, 1_000_000);
     assert_eq!(settings.max_concurrent_queries, 8);
     assert_eq!(
         settings.matchers,

@@ -1,8 +1,4 @@
-//! The raw samples of one poll of one signal, as a source returns them.
-
-use std::ops::Range;
-
-use bytes::Bytes;
+//! The raw samples of one signal, as a source returns them.
 
 use super::signal::SignalId;
 use apimachinery::time::Timestamp;
@@ -29,7 +25,7 @@ pub struct PrometheusId(pub u8);
 
 /// The samples of one signal, grouped by series.
 ///
-/// `text` holds the label sets as JSON objects, exactly as the engine printed them
+/// The label sets are JSON objects, exactly as the engine printed them
 /// (`{"__name__":"DCGM_FI_DEV_MEM_COPY_UTIL","UUID":"GPU-…"}`). They are parsed only for
 /// a new series, so a warm poll reads no labels.
 #[derive(Debug)]
@@ -38,16 +34,29 @@ pub struct Batch {
     pub signal: SignalId,
     /// The Prometheus that answered; by default the first.
     pub prometheus: PrometheusId,
-    text: Bytes,
-    series: Vec<Entry>,
+    /// The label sets, one after the other.
+    labels: String,
+    series: Vec<SeriesEnds>,
     samples: Vec<Sample>,
 }
 
+/// A series, and where its labels and samples end.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SeriesEnds {
     key: SeriesKey,
-    labels: (usize, usize),
-    samples_end: usize,
+    labels: usize,
+    samples: usize,
+}
+
+/// The size of a batch at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    labels: usize,
+    series: usize,
+    /// The number of samples.
+    pub samples: usize,
+    /// The bytes that the batch takes.
+    pub bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,115 +70,103 @@ pub struct BatchSeries<'a> {
 }
 
 impl Batch {
-    /// An empty batch over `text`, which the label ranges of
-    /// [`Batch::begin_series`] point into.
+    /// An empty batch.
     #[must_use]
-    pub fn new(signal: SignalId, text: Bytes) -> Self {
+    pub const fn new(signal: SignalId) -> Self {
         Self {
             signal,
-            prometheus: PrometheusId::default(),
-            text,
+            prometheus: PrometheusId(0),
+            labels: String::new(),
             series: Vec::new(),
             samples: Vec::new(),
         }
     }
 
-    /// Empties the batch for another poll, keeping its memory.
-    pub fn reset(&mut self, signal: SignalId, text: Bytes) {
-        self.signal = signal;
-        self.text = text;
-        self.clear();
-    }
-
-    /// Empties the batch and returns its text, so that the next answer can reuse the
-    /// memory.
-    #[must_use]
-    pub fn take_text(&mut self) -> Bytes {
-        self.clear();
-        std::mem::take(&mut self.text)
-    }
-
-    /// Removes the series. The answer at the start is many times as long as those that
-    /// follow, so memory beyond twice what was used is freed.
-    fn clear(&mut self) {
+    /// Removes the series, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.labels.clear();
         self.series.clear();
-        let used = self.samples.len();
         self.samples.clear();
-        if used > 0 {
-            self.samples.shrink_to(2 * used);
-        }
     }
 
-    /// Starts a series: the samples pushed next belong to it. `labels` is a byte range of
-    /// `text` that holds valid UTF-8.
-    pub fn begin_series(&mut self, key: SeriesKey, labels: Range<usize>) {
-        self.series.push(Entry {
+    /// Starts a series: the samples pushed next belong to it.
+    pub fn begin_series(&mut self, key: SeriesKey, labels: &str) {
+        self.labels.push_str(labels);
+        self.series.push(SeriesEnds {
             key,
-            labels: (labels.start, labels.end),
-            samples_end: self.samples.len(),
+            labels: self.labels.len(),
+            samples: self.samples.len(),
         });
     }
 
     /// Adds a sample to the series begun last; without one it is dropped.
+    #[inline]
     pub fn push(&mut self, sample: Sample) {
-        if let Some(entry) = self.series.last_mut() {
+        if let Some(ends) = self.series.last_mut() {
             self.samples.push(sample);
-            entry.samples_end = self.samples.len();
+            ends.samples = self.samples.len();
         }
     }
 
-    /// Shortens the batch to these numbers of series and samples.
-    pub fn truncate(&mut self, (series, samples): (usize, usize)) {
-        self.series.truncate(series);
-        self.samples.truncate(samples);
+    /// Adds the series of another batch.
+    pub fn append(&mut self, other: &Self) {
+        for series in other.iter() {
+            self.begin_series(series.key, series.labels);
+            for sample in series.samples {
+                self.push(*sample);
+            }
+        }
+    }
+
+    /// The current size.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark {
+            labels: self.labels.len(),
+            series: self.series.len(),
+            samples: self.samples.len(),
+            bytes: self.bytes(),
+        }
+    }
+
+    /// Removes what was added since `mark`.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.labels.truncate(mark.labels);
+        self.series.truncate(mark.series);
+        self.samples.truncate(mark.samples);
     }
 
     /// The series in the order of the answer.
     pub fn iter(&self) -> impl Iterator<Item = BatchSeries<'_>> {
-        let mut start = 0;
-        self.series.iter().map(move |entry| {
-            let samples = &self.samples[start..entry.samples_end];
-            start = entry.samples_end;
-            let bytes = self.text.get(entry.labels.0..entry.labels.1);
-            BatchSeries {
-                key: entry.key,
-                labels: bytes
-                    .and_then(|bytes| std::str::from_utf8(bytes).ok())
-                    .unwrap_or("{}"),
-                samples,
-            }
-        })
-    }
-
-    /// Copies each series into the part that `part_of` returns for its labels. The parts
-    /// have the text of this batch. Returns whether each series has a part.
-    #[must_use]
-    pub fn divide(&self, parts: &mut [Self], part_of: impl Fn(&str) -> Option<usize>) -> bool {
-        let mut all = self.series.iter().zip(self.iter());
-        all.all(|(entry, series)| {
-            let part = part_of(series.labels).and_then(|place| parts.get_mut(place));
-            let Some(part) = part else { return false };
-            part.begin_series(series.key, entry.labels.0..entry.labels.1);
-            series.samples.iter().for_each(|sample| part.push(*sample));
-            true
+        let (mut labels, mut samples) = (0, 0);
+        self.series.iter().map(move |ends| {
+            let series = BatchSeries {
+                key: ends.key,
+                labels: &self.labels[labels..ends.labels],
+                samples: &self.samples[samples..ends.samples],
+            };
+            (labels, samples) = (ends.labels, ends.samples);
+            series
         })
     }
 
     /// How many series the batch holds.
     #[must_use]
-    pub fn series_len(&self) -> usize {
+    pub const fn series_len(&self) -> usize {
         self.series.len()
-    }
-
-    /// How many bytes its series and samples take.
-    #[must_use]
-    pub fn bytes_beside_text(&self) -> usize {
-        size_of_val(&*self.series) + size_of_val(&*self.samples)
     }
 
     /// How many samples the batch holds.
     #[must_use]
-    pub fn samples_len(&self) -> usize {
+    pub const fn samples_len(&self) -> usize {
         self.samples.len()
+    }
+
+    /// How many bytes its labels, series and samples take.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.labels.len()
+            + self.series.len() * size_of::<SeriesEnds>()
+            + self.samples.len() * size_of::<Sample>()
     }
 }

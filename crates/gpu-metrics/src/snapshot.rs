@@ -13,7 +13,7 @@ use super::layout::{Attribution, Layout, Object, RowFacts};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::threads;
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::millis;
 
 /// The values of one kind's objects: `[metric][object]`, as in the layout's table.
 type KindValues = Vec<Box<[Option<Value>]>>;
@@ -44,8 +44,6 @@ pub struct Snapshot {
     layout: Arc<Layout>,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    /// The source's clock minus the local clock, milliseconds.
-    skew_ms: i64,
     /// The target whose intervals apply to each row, by row number.
     targets: Vec<RowTarget>,
     /// When readings of the rows change, over the default windows.
@@ -68,7 +66,6 @@ impl Snapshot {
             layout,
             policy,
             metrics,
-            skew_ms: 0,
             targets,
             changes: Changes::default(),
             kinds: Vec::new(),
@@ -266,18 +263,6 @@ impl Snapshot {
             measure: *measure,
             formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
         }
-    }
-
-    /// The snapshot of a source whose clock is ahead of the local clock by `skew_ms`.
-    #[must_use]
-    pub fn with_skew(self, skew_ms: i64) -> Self {
-        Self { skew_ms, ..self }
-    }
-
-    /// Converts a local time to the source's clock, which all times here use.
-    #[must_use]
-    pub fn at_source(&self, ours: Timestamp) -> Timestamp {
-        Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
     }
 
     /// The GPUs of live pods that `is_wanted` selects.

@@ -15,6 +15,9 @@ use limits::file;
 /// Bytes of the shortest secret that messages mask; shorter ones may be part of any word.
 const LEAST_SECRET: usize = 4;
 
+/// Characters of the beginning of an answer that a message shows.
+const BEGINNING: usize = 300;
+
 /// The credentials of a request. Messages mask them, because a store may repeat them in
 /// its answer.
 pub(super) struct Secrets(Vec<String>);
@@ -39,11 +42,21 @@ impl Secrets {
 
     /// An excerpt of a store's text for a message, with the secrets masked.
     pub(super) fn excerpt(&self, text: &str) -> String {
+        excerpt(&self.masked(text))
+    }
+
+    /// An excerpt of the beginning of a text whose end may be a part of a secret.
+    pub(super) fn excerpt_of_beginning(&self, text: &[u8]) -> String {
+        let masked = self.masked(&String::from_utf8_lossy(text));
+        excerpt(&masked.chars().take(BEGINNING).collect::<String>())
+    }
+
+    fn masked(&self, text: &str) -> String {
         let cut = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), "***"),
             false => text,
         };
-        excerpt(&self.0.iter().fold(text.to_owned(), cut))
+        self.0.iter().fold(text.to_owned(), cut)
     }
 }
 

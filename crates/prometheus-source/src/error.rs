@@ -65,11 +65,6 @@ impl Error {
         self
     }
 
-    /// The address that failed, or the file at fault.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
-    }
-
     /// The kind by which the failure is counted.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
@@ -88,16 +83,6 @@ impl Error {
     pub const fn is_of_query(&self) -> bool {
         matches!(self.kind, ErrorKind::Partial | ErrorKind::Truncated)
             || !matches!(self.cause, Cause::Other)
-    }
-
-    /// Whether another address may answer: false if the query, its size or a local file
-    /// is the cause.
-    pub(crate) const fn is_of_address(&self) -> bool {
-        match self.kind {
-            ErrorKind::TooLarge | ErrorKind::Credentials => false,
-            ErrorKind::Rejected => matches!(self.cause, Cause::Other),
-            _ => true,
-        }
     }
 
     /// The fault and the remedy for a finding, without the address and the store's text.
@@ -282,7 +267,7 @@ impl ErrorKind {
                 "check that prometheus.url is the address of Prometheus, with the path prefix of its --web.external-url or --web.route-prefix"
             }
             Self::Partial => "check the stores behind it",
-            Self::TooLarge => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
+            Self::TooLarge => "narrow prometheus.matchers",
             Self::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
         }
     }

@@ -1,38 +1,27 @@
 //! Prometheus over HTTP: one query for several signals, for each signal or, in stores that
-//! need it, for each spelling of a signal's name. The memory of answers is reused.
+//! need it, for each spelling of a signal's name.
 
-mod budget;
-mod combined;
+mod clock;
 mod endpoint;
 mod names;
 pub mod promql;
-pub mod replicas;
-mod skew;
 mod transport;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::future::join_all;
-use tokio::time::Instant;
-
-use super::decode::{self, KeyHasher};
+use super::decode::{KeyHasher, SeriesReader};
 use super::error::Error;
-use super::query::{self, SignalQuery};
-use super::{Answered, Fetched};
+use super::query::{self, SeriesQuery};
 use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
-use endpoint::{Clock, Endpoint, Head, Kind};
-use names::{Name, Names};
-use replicas::Replicas;
+use endpoint::{Endpoint, Kind};
+use names::Names;
+use promql::PromqlClient;
 
 /// A Prometheus, or an engine that answers like one.
 pub struct Prometheus {
@@ -41,10 +30,17 @@ pub struct Prometheus {
     names: Names,
 }
 
-/// The answers to all queries of a signal, and their text.
-struct Received {
-    text: Bytes,
-    answers: Vec<(Name, Range<usize>, Head)>,
+/// The result of one fetch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Series in the answer.
+    pub series: usize,
+    /// Samples in the answer.
+    pub samples: usize,
+    /// Bytes of the answer, decompressed.
+    pub bytes: usize,
+    /// The store's clock minus this server's, in milliseconds; `None`: unknown.
+    pub clock_skew: Option<i64>,
 }
 
 impl fmt::Debug for Prometheus {
@@ -59,143 +55,108 @@ impl Prometheus {
     /// A client for `settings`. `hasher` makes the keys of its series.
     ///
     /// # Errors
-    /// When a certificate file cannot be used.
+    /// When a certificate file or the settings of a cloud cannot be used.
     pub fn new(settings: PrometheusSettings, hasher: KeyHasher) -> Result<Self, Error> {
-        let replicas = Arc::new(Replicas::new(&settings)?);
         Ok(Self {
             names: Names::new(settings.name_matching),
-            endpoint: Endpoint::new(settings, replicas)?,
+            endpoint: Endpoint::new(settings)?,
             hasher,
         })
     }
 
-    /// The address in use, without credentials and parameters.
+    /// A client for any queries to the same Prometheus. Both share access tokens.
+    #[must_use]
+    pub fn promql(&self) -> PromqlClient {
+        PromqlClient::new(self.endpoint.clone())
+    }
+
+    /// The address, without credentials and parameters.
     #[must_use]
     pub fn address(&self) -> &str {
-        &self.endpoint.replicas.current().address
+        &self.endpoint.address
     }
 
-    /// The labels that every series must have (`prometheus.matchers`).
+    /// Whether one query may select several signals: the store matches names by pattern,
+    /// and refused no such query in the last ten minutes.
     #[must_use]
-    pub fn matchers(&self) -> &[(String, String)] {
-        &self.endpoint.settings.matchers
+    pub fn combines(&self, now: Timestamp) -> bool {
+        self.names.combines(now)
     }
 
-    /// The state to share with other clients of the same settings.
-    #[must_use]
-    pub fn replicas(&self) -> Arc<Replicas> {
-        Arc::clone(&self.endpoint.replicas)
+    /// Records that the store refused a query for several signals: each has its own query
+    /// for the next ten minutes.
+    pub fn separate(&mut self, refusal: &Error, now: Timestamp) {
+        if self.names.separate(now) {
+            tracing::info!(
+                source = self.address(),
+                "{refusal}; each field is queried by itself"
+            );
+        }
     }
 
-    /// Uses the addresses of another client of the same settings from now on,
-    /// starting with the one in use there; both share the memory for answers.
-    pub fn share(&mut self, replicas: &Arc<Replicas>) {
-        self.endpoint.replicas = Arc::clone(replicas);
-    }
-
-    /// Sends queries concurrently, and decodes each answer into its own batch. `now` is
-    /// the time of the call, for comparison with the store's clock; it differs from a
-    /// query's `at` only for past samples. The batch of a failed query is empty.
+    /// Sends a query, and reads its answer as it arrives: `take` receives batches of its
+    /// series, at the end one for each signal. `now` is the time of the call, for comparison
+    /// with the store's clock; it differs from the query's `at` for past samples. If the
+    /// query fails, `take` may have received a part of the answer.
+    ///
+    /// # Errors
+    /// When Prometheus does not answer, or its answer may be partial.
     pub async fn fetch(
         &mut self,
-        queries: &[SignalQuery<'_>],
+        query: &SeriesQuery<'_>,
         now: Timestamp,
-        batches: &mut [Batch],
-    ) -> Vec<Answered> {
-        self.endpoint.renew().await;
-        // Held until all answers are decoded.
-        let _room = self.endpoint.budget().polls(queries.len()).await;
-        let asked = queries.iter().zip(batches.iter_mut());
-        let asked = asked.map(|(query, batch)| {
-            let names = self.names.to_ask(query.spec, now);
-            self.receive(query, names, now, reusable(batch.take_text()))
-        });
-        let received = join_all(asked).await;
-        let mut answers = Vec::with_capacity(queries.len());
-        for ((query, batch), (took, received)) in queries.iter().zip(batches).zip(received) {
-            batch.reset(query.spec.id, Bytes::new());
-            let outcome = match received {
-                Ok(received) => self.decode(query, now, &received, batch),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = &outcome
-                && self.names.refused(error)
-            {
-                tracing::info!(
-                    source = self.address(),
-                    "the store matches metric names by equality only: each spelling is queried separately"
-                );
-            }
-            answers.push(Answered { took, outcome });
-        }
-        answers
-    }
-
-    /// Sends a query for each name, one after the other, and receives the answers into
-    /// `text`. Returns how long this took.
-    async fn receive(
-        &self,
-        question: &SignalQuery<'_>,
-        names: Vec<Name>,
-        now: Timestamp,
-        mut text: BytesMut,
-    ) -> (Duration, Result<Received, Error>) {
-        let began = Instant::now();
-        let kind = Kind::Poll(Clock { now, read: began });
-        text.clear();
-        let mut answers = Vec::with_capacity(names.len());
-        for name in names {
-            let selector = query::range_selector(&name.matcher, self.matchers(), question);
-            let form = self.endpoint.form(&selector, question.at);
-            let start = text.len();
-            match self.endpoint.ask(kind, &form, &mut text).await {
-                Ok(head) => answers.push((name, start..text.len(), head)),
-                Err(error) => return (began.elapsed(), Err(error)),
-            }
-        }
-        let text = text.freeze();
-        (began.elapsed(), Ok(Received { text, answers }))
-    }
-
-    /// Decodes answers into the batch, which is empty after an error.
-    fn decode(
-        &mut self,
-        question: &SignalQuery<'_>,
-        now: Timestamp,
-        Received { text, answers }: &Received,
-        batch: &mut Batch,
+        take: &mut (dyn FnMut(&Batch) + Send),
     ) -> Result<Fetched, Error> {
-        batch.reset(question.spec.id, text.clone());
+        self.endpoint.renew().await;
+        let fetched = self.read(query, now, take).await;
+        if let Err(error) = &fetched
+            && self.names.refused(error)
+        {
+            tracing::info!(
+                source = self.address(),
+                "the store matches metric names by equality only: each spelling is queried separately"
+            );
+        }
+        fetched
+    }
+
+    async fn read(
+        &mut self,
+        query: &SeriesQuery<'_>,
+        now: Timestamp,
+        take: &mut (dyn FnMut(&Batch) + Send),
+    ) -> Result<Fetched, Error> {
+        let mut batches: Vec<Batch> = query.specs.iter().map(|it| Batch::new(it.id)).collect();
+        let places = match query.specs {
+            [_] => None,
+            specs => Some(query::places(specs)),
+        };
+        let mut series = SeriesReader::new(&self.hasher, places.as_ref(), &mut batches, take);
+        let mut fetched = Fetched::default();
         let mut found = Vec::new();
-        for (name, body, head) in answers {
-            let before = batch.series_len();
-            let room = self.endpoint.budget().quarter().saturating_sub(text.len());
-            let place = (text, body.clone());
-            let decoded = decode::append(place, head.nan, &self.hasher, batch, room);
-            let body = text.get(body.clone()).unwrap_or_default();
-            self.endpoint
-                .whole(decoded, (body, head))
-                .inspect_err(|_| batch.reset(question.spec.id, text.clone()))?;
-            if batch.series_len() > before {
-                found.extend(name.spelling.clone());
+        for name in self.names.to_query(query.specs, now) {
+            let matchers = &self.endpoint.settings.matchers;
+            let selector = query::range_selector(&name.matcher, matchers, query);
+            let form = self.endpoint.form(&selector, query.at);
+            let before = series.series;
+            let received = self
+                .endpoint
+                .ask(Kind::Poll(now), &form, &mut series)
+                .await?;
+            fetched.bytes += received.bytes;
+            fetched.clock_skew = fetched.clock_skew.or(received.clock_skew);
+            self.endpoint.check_matrix(received)?;
+            if series.series > before {
+                found.extend(name.spelling);
             }
         }
-        self.names.answered(question, found, now);
-        Ok(Fetched {
-            series: batch.series_len(),
-            samples: batch.samples_len(),
-            bytes: text.len(),
-            clock_skew: answers.iter().find_map(|(_, _, head)| head.clock_skew),
-        })
-    }
-}
-
-/// The memory of an earlier answer, or new memory if it is more than twice as large as
-/// that answer: the first answer is many times larger than later ones.
-fn reusable(text: Bytes) -> BytesMut {
-    let text = text.try_into_mut().unwrap_or_default();
-    match text.capacity() > 2 * text.len() {
-        true => BytesMut::new(),
-        false => text,
+        series.finish();
+        (fetched.series, fetched.samples) = (series.series, series.samples);
+        if let [spec] = query.specs
+            && query.is_of_all()
+        {
+            self.names.found(spec.id, found, now);
+        }
+        Ok(fetched)
     }
 }

@@ -1,12 +1,11 @@
 //! The query for a signal, and its URL. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use url::Url;
 
-use super::shard::Shard;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, quote};
 use apimachinery::time::Timestamp;
@@ -33,25 +32,40 @@ impl DeviceSelection {
     }
 }
 
-/// A query to a source.
+/// A query for the samples of signals.
 #[derive(Clone, Copy, Debug)]
-pub struct SignalQuery<'a> {
-    pub spec: &'a SignalSpec,
+pub struct SeriesQuery<'a> {
+    /// At least one.
+    pub specs: &'a [&'a SignalSpec],
     /// The selected devices.
     pub devices: DeviceSelection,
     /// The end of the requested time range.
     pub at: Timestamp,
     /// The length of the requested time range.
     pub range: Duration,
-    /// The part of these devices.
-    pub shard: Shard,
 }
 
-impl SignalQuery<'_> {
+impl SeriesQuery<'_> {
     /// Whether it selects all devices.
     pub(crate) fn is_of_all(&self) -> bool {
-        self.devices == DeviceSelection::All && self.shard == Shard::ALL
+        self.devices == DeviceSelection::All
     }
+}
+
+/// The place of each signal's names in a list of signals, without those that two of them
+/// share.
+pub(crate) fn places(specs: &[&SignalSpec]) -> HashMap<String, usize> {
+    let mut places = HashMap::new();
+    let mut shared = Vec::new();
+    for (place, spec) in specs.iter().enumerate() {
+        for name in spellings(spec) {
+            if places.insert(name.clone(), place).is_some() {
+                shared.push(name);
+            }
+        }
+    }
+    places.retain(|name, _| !shared.contains(name));
+    places
 }
 
 /// All spellings of a signal's name, including lower case, as in managed stores.
@@ -62,15 +76,10 @@ pub(crate) fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
         .collect()
 }
 
-/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once.
+/// `__name__=~"A|B|a|b"`: all spellings of the signals' names at once.
 #[must_use]
-pub fn any_name_of(spec: &SignalSpec) -> String {
-    any_name(std::iter::once(spec))
-}
-
-/// All spellings of the names of several signals at once.
-pub(crate) fn any_name<'a>(specs: impl Iterator<Item = &'a SignalSpec>) -> String {
-    let all: BTreeSet<String> = specs.flat_map(spellings).collect();
+pub fn any_name(specs: &[&SignalSpec]) -> String {
+    let all: BTreeSet<String> = specs.iter().flat_map(|spec| spellings(spec)).collect();
     format!("__name__=~{}", any_of(all))
 }
 
@@ -79,24 +88,20 @@ pub(crate) fn any_name<'a>(specs: impl Iterator<Item = &'a SignalSpec>) -> Strin
 pub(crate) fn range_selector(
     name: &str,
     matchers: &[(String, String)],
-    asked: &SignalQuery<'_>,
+    of: &SeriesQuery<'_>,
 ) -> String {
     let mut query = format!("{{{name}");
     let matchers = matchers
         .iter()
         .map(|(label, value)| (&**label, "=", &**value));
-    let shard = asked.shard.matcher();
-    let shard = shard
-        .iter()
-        .map(|(label, is, value)| (*label, *is, &**value));
-    for (label, is, value) in matchers.chain(asked.devices.matcher()).chain(shard) {
+    for (label, is, value) in matchers.chain(of.devices.matcher()) {
         // Writing to a String cannot fail.
         let _ = write!(query, ",{label}{is}{}", quote(value));
     }
     let _ = write!(
         query,
         "}}[{}]",
-        format_duration(asked.range.max(Duration::from_millis(1)))
+        format_duration(of.range.max(Duration::from_millis(1)))
     );
     query
 }
@@ -135,28 +140,37 @@ mod tests {
     #[test]
     fn one_query_selects_all_spellings_and_escapes_names_and_matchers() {
         let spec = spec(&["DCGM_A", "dcgm_a", "dcgm.b+"]);
-        let all = SignalQuery {
-            spec: &spec,
+        let all = SeriesQuery {
+            specs: &[&spec],
             devices: DeviceSelection::All,
             at: Timestamp::from_secs(0),
             range: Duration::from_secs(90),
-            shard: Shard::ALL,
         };
-        let name = any_name_of(&spec);
+        let name = any_name(all.specs);
         assert_eq!(
             range_selector(&name, &[], &all),
             r#"{__name__=~"DCGM_A|dcgm\\.b\\+|dcgm_a"}[1m30s]"#
         );
-        let some = SignalQuery {
+        let some = SeriesQuery {
             devices: DeviceSelection::Mig,
             range: Duration::ZERO,
-            shard: Shard::first_of(2),
             ..all
         };
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
             range_selector("n", &matchers, &some),
-            r#"{n,cluster="a\"b\\c\n",GPU_I_ID!="",UUID=~"GPU-[01234567].*"}[1ms]"#
+            r#"{n,cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
+        );
+    }
+
+    #[test]
+    fn a_name_of_two_signals_has_no_place() {
+        let (one, other) = (spec(&["A", "B"]), spec(&["B", "C"]));
+        let places = places(&[&one, &other]);
+        let place = |name: &str| places.get(name).copied();
+        assert_eq!(
+            [place("a"), place("B"), place("C")],
+            [Some(0), None, Some(1)]
         );
     }
 

@@ -53,8 +53,8 @@ prometheus: {url: 'http://h', verb: PUT}
     prometheus.verb: "PUT" is not known: write GET or POST
 prometheus: {url: 'http://h', timeout: 0s}
     prometheus.timeout: "0s" is out of range: write a duration from 1ms to 1d
-prometheus: {url: 'http://h', maxBodyBytes: 512Mi}
-    prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0
+prometheus: {url: 'http://h', maxConcurrentQueries: many}
+    prometheus.maxConcurrentQueries: "many" is no count: write a whole number above 0
 prometheus: {url: 'http://h', auth: {}}
     prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
 prometheus: {url: 'http://h', auth: {sigv5: {}}}

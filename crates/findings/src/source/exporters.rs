@@ -64,7 +64,7 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let instance = |facts: &RowFacts| {
         let is_silent = |id: &TargetId| {
             let target = frame.target(*id);
-            target.is_some_and(|target| target.silent && !seen.is_unread(target))
+            target.is_some_and(|target| target.silent)
         };
         let targets = facts.row.targets.iter().copied().filter(is_silent);
         targets.map(|id| seen.instance(id)).collect::<Vec<_>>()

@@ -15,7 +15,6 @@ use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::grid::RowId;
 use gpu_metrics::layout::{Attribution, RowFacts};
 use gpu_metrics::signal::SignalId;
@@ -37,8 +36,8 @@ pub struct PolledSource<'s> {
     pub store: &'s Store,
     /// Signals whose queries fail: their series may exist although they are absent here.
     pub failing: &'s BTreeSet<SignalId>,
-    /// Prometheus servers that do not answer; their exporters may be healthy.
-    pub down: &'s BTreeSet<PrometheusId>,
+    /// The clock of Prometheus minus the server's, in milliseconds; 0: they agree.
+    pub skew_ms: i64,
 }
 
 /// Findings about the data that is read, and `troubles`, the findings about data that
@@ -151,12 +150,6 @@ impl<'s> PolledSource<'s> {
     fn source_of(self, target: &TargetView) -> Option<&'s SourceView> {
         let sources = &self.snapshot.frame().view().sources;
         sources.get(usize::from(target.source))
-    }
-
-    /// Whether the Prometheus of a target does not answer.
-    fn is_unread(self, target: &TargetView) -> bool {
-        let source = self.source_of(target);
-        source.is_some_and(|source| self.down.contains(&source.prometheus))
     }
 
     /// The name of a target's job.

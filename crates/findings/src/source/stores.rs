@@ -6,7 +6,6 @@ use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304};
 use super::super::names::listed;
 use super::{PROMETHEUS, PolledSource, of_job, span};
-use apimachinery::time::Timestamp;
 use gpu_metrics::targets::{TargetId, TargetView};
 
 /// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
@@ -42,13 +41,16 @@ pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
 /// Findings about the difference of Prometheus' clock from the server's, and about targets
 /// whose times differ from those of other targets of their job.
 pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
-    let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
     let mut found = Vec::new();
-    if skew_ms != 0 {
-        let way = if skew_ms > 0 { "ahead of" } else { "behind" };
+    if seen.skew_ms != 0 {
+        let way = if seen.skew_ms > 0 {
+            "ahead of"
+        } else {
+            "behind"
+        };
         let message = format!(
-            "its clock is {} {way} this server's; values use its clock",
-            span(skew_ms.abs())
+            "its clock is {} {way} this server's: values are late by this time, or expire earlier",
+            span(seen.skew_ms.abs())
         );
         let remedy = "set both clocks by NTP";
         found.push(Finding::new(&GM303, PROMETHEUS, message, remedy));

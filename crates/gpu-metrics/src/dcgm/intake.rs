@@ -40,6 +40,9 @@ pub struct IntakeReport {
     pub refused: u64,
 }
 
+/// The number of rounds without an ignored series after which it has ended.
+const IGNORED_ROUNDS: u32 = 100;
+
 /// The key of a series in a signal's answer. Label texts without a name (from a recording
 /// rule, or a proxy that drops it) may be equal for two signals.
 fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
@@ -104,7 +107,6 @@ impl Intake {
         now: Timestamp,
     ) -> IntakeReport {
         let mut report = IntakeReport::default();
-        self.poll = self.poll.saturating_add(1);
         let of = (batch.prometheus, batch.signal);
         let learn = |series: BatchSeries<'_>| self.series_of(&series, of, store, &mut report);
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
@@ -245,14 +247,18 @@ impl Intake {
         text
     }
 
+    /// Ends a round of queries.
+    pub(crate) fn end_round(&mut self) {
+        self.poll = self.poll.saturating_add(1);
+    }
+
     /// Removes series that the store removed, and ignored series that ended.
     pub(crate) fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
         // Devices that no longer report percents need series that were superfluous before.
         let lacking = PERCENTS.map(|signal| store.lacking(signal));
         let more = lacking != self.lacking;
         self.lacking = lacking;
-        // Each signal's poll counts, so this is more than a hundred rounds.
-        let limit = self.poll.saturating_sub(1000);
+        let limit = self.poll.saturating_sub(IGNORED_ROUNDS);
         self.known.retain(|state| match state {
             State::Stored(id) => !gone.contains(id),
             State::Ignored { seen } => *seen >= limit && !more,

@@ -242,6 +242,7 @@ impl Pipeline {
     /// Ends a round of queries to a Prometheus: measures its targets, and sets the time from
     /// which the next round must read.
     pub fn end_round(&mut self, of: PrometheusId) {
+        self.intake.end_round();
         let reads = &mut self.reads[usize::from(of.0)];
         let latest = reads.latest();
         if latest > Timestamp::MIN {

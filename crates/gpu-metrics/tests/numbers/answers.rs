@@ -56,7 +56,6 @@ impl Answers {
             let (kind, index, _) = self.object(object)?;
             self.snapshot.values(kind, place)[index]
         };
-        let now = self.snapshot.at_source(now);
         value.filter(|value| value.is_fresh(now) && value.value.is_finite())
     }
 
@@ -86,7 +85,7 @@ impl Answers {
             of: object,
             selected,
             labels: Some(&[]),
-            now: self.snapshot.at_source(self.now),
+            now: self.now,
         };
         let reasons = self.snapshot.reasons(group, &spec.measure, None, None);
         Some(Explanation::of_group(

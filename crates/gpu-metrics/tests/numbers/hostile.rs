@@ -78,14 +78,12 @@ fn the_number_of_series_of_one_device_is_limited() {
         ))
     };
     let texts: Vec<String> = (0..2_000).map(text).collect();
-    let mut batch = Batch::new(MCU, texts.concat().into());
-    let mut from = 0;
+    let mut batch = Batch::new(MCU);
     for text in &texts {
-        batch.begin_series(key(text), from..from + text.len());
+        batch.begin_series(key(text), text);
         samples("40 40 40 40")
             .into_iter()
             .for_each(|sample| batch.push(sample));
-        from += text.len();
     }
     let mut scene = Scene::new(policy(60));
     let report = scene.pipeline.take(&batch, at(60.0));
@@ -98,8 +96,8 @@ fn the_number_of_series_of_one_device_is_limited() {
     let late = text(2_000);
     let refused = |minute: u32| {
         let newest = sample(60.0 * f64::from(minute), 40.0);
-        let mut batch = Batch::new(MCU, late.clone().into());
-        batch.begin_series(key(&late), 0..late.len());
+        let mut batch = Batch::new(MCU);
+        batch.begin_series(key(&late), &late);
         batch.push(newest);
         let report = scene.pipeline.take(&batch, newest.at);
         scene.snapshot_at(newest.at);

@@ -163,8 +163,8 @@ fn a_label_text_without_a_name_may_be_that_of_two_signals() {
     let mut scene = detected();
     let text = json(POD);
     for (signal, value) in [(MCU, 40.0), (SignalId::GPU_UTIL, 70.0)] {
-        let mut batch = Batch::new(signal, text.clone().into());
-        batch.begin_series(key(&text), 0..text.len());
+        let mut batch = Batch::new(signal);
+        batch.begin_series(key(&text), &text);
         for sample in scraped(-60, 0, 15, 15) {
             batch.push(Sample { value, ..sample });
         }

@@ -56,17 +56,15 @@ pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
 /// Reads the new samples of a signal's lines.
 pub(super) fn read(scene: &mut Scene, signal: SignalId, lines: &[Line], now: f64) {
     let range = scene.pipeline.range(PrometheusId(0), signal, at(now));
-    let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
-    let mut batch = Batch::new(signal, texts.concat().into());
-    let mut from = 0;
-    for ((_, samples), text) in lines.iter().zip(&texts) {
+    let mut batch = Batch::new(signal);
+    for (labels, samples) in lines {
+        let text = json(labels);
         let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
         let mut new = samples.iter().filter(is_new).peekable();
         if new.peek().is_some() {
-            batch.begin_series(key(text), from..from + text.len());
+            batch.begin_series(key(&text), &text);
             new.for_each(|sample| batch.push(*sample));
         }
-        from += text.len();
     }
     scene.pipeline.take(&batch, at(now));
 }

@@ -1,7 +1,5 @@
 //! Values when targets return or samples arrive late.
 
-use bytes::Bytes;
-
 use super::answers::Answers;
 use super::scene::{Scene, at, policy, samples};
 use gpu_metrics::batch::{Batch, PrometheusId};
@@ -65,7 +63,7 @@ fn after_empty_answers_the_range_reaches_back_to_the_last_sample() {
             &all[..=usize::try_from(scrape).unwrap()],
             now,
         );
-        scene.pipeline.take(&Batch::new(signal, Bytes::new()), now);
+        scene.pipeline.take(&Batch::new(signal), now);
         scene.snapshot_at(now);
     }
     // From F before its last sample, which is at second 50.

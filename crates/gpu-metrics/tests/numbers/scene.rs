@@ -159,9 +159,9 @@ impl Scene {
         (samples, now): (&[Sample], Timestamp),
     ) {
         let text = json(labels);
-        let mut batch = Batch::new(signal, text.clone().into());
+        let mut batch = Batch::new(signal);
         batch.prometheus = of;
-        batch.begin_series(key(&format!("{of:?}{signal:?}{text}")), 0..text.len());
+        batch.begin_series(key(&format!("{of:?}{signal:?}{text}")), &text);
         samples.iter().for_each(|sample| batch.push(*sample));
         self.pipeline.take(&batch, now);
     }

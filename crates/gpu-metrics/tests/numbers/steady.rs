@@ -1,10 +1,8 @@
 //! Constant data give the same value at every poll, or none.
 
-use std::time::Duration;
-
 use super::answers::{Answers, close};
 use super::polled::{Line, detected, line, pod, poll, with_cluster};
-use super::scene::{Scene, at};
+use super::scene::Scene;
 
 const SUM: &str = "cluster_gpu_memory_utilization_sum";
 
@@ -101,20 +99,4 @@ fn devices_of_two_nodes_have_no_place_in_common() {
         }
     });
     assert!(sums.iter().any(|held| *held > 1.0), "{sums:?}");
-}
-
-#[test]
-fn the_age_of_values_is_measured_by_the_clock_of_the_source() {
-    let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
-    for skew_secs in [-3600, -25, -14, 14, 3600] {
-        let mut scene = detected(None);
-        let snapshot = poll(&mut scene, &lines, 100.0).with_skew(skew_secs * 1000);
-        // The time by the server's own clock.
-        let ours = at(100.0 - skew_secs as f64);
-        let mut answers = Answers::new(snapshot);
-        answers.now = ours;
-        assert_eq!(answers.flagship("pods n/a0"), Some(40.0), "{skew_secs}");
-        answers.now = ours + Duration::from_secs(120);
-        assert_eq!(answers.flagship("pods n/a0"), None, "{skew_secs}");
-    }
 }

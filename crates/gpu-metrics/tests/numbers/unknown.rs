@@ -76,7 +76,7 @@ fn a_condition_on_a_signal_that_a_device_never_had_is_not_met() {
     // Before its query is answered, it is unknown which devices have the signal.
     let answers = scene.answers();
     assert_eq!(answers.of("pods n/p", "gpu_idle_count"), None);
-    let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE, "".into());
+    let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE);
     scene.pipeline.take(&nothing, at(90.0));
     for gpu in 0..4 {
         let value = if gpu < 2 { 80.0 } else { 0.0 };

@@ -13,7 +13,7 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::prometheus::promql::PromqlClient;
-use prometheus_source::query::any_name_of;
+use prometheus_source::query::any_name;
 use prometheus_source::{Error, ErrorKind};
 
 use crate::Failure;
@@ -115,7 +115,7 @@ impl Store<'_> {
             }
         };
         let matchers = self.matchers();
-        let name = any_name_of(spec);
+        let name = any_name(&[spec]);
         let schemes = [
             format!("exported_namespace={namespace},exported_pod=~{pods}"),
             format!("pod_namespace={namespace},pod_name=~{pods}"),

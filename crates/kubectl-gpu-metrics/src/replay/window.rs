@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId, Sample, SeriesKey};
 use gpu_metrics::dcgm::fields;
@@ -73,20 +71,13 @@ impl Windowed {
 
     /// Adds a scrape: percentages by device number.
     pub(super) fn take(&mut self, readings: &[(u32, f64)], at: Timestamp) {
-        let mut text = String::new();
-        let mut ends = Vec::with_capacity(readings.len());
-        for (device, _) in readings {
-            text.push_str(&format!(
+        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL);
+        for (device, value) in readings {
+            let labels = format!(
                 r#"{{"UUID":"{device}","gpu":"{device}","job":"j","instance":"i","exported_namespace":"{NAMESPACE}","exported_pod":"{device}"}}"#
-            ));
-            ends.push(text.len());
-        }
-        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::from(text));
-        let mut start = 0;
-        for ((device, value), end) in readings.iter().zip(ends) {
-            batch.begin_series(SeriesKey(u128::from(*device)), start..end);
+            );
+            batch.begin_series(SeriesKey(u128::from(*device)), &labels);
             batch.push(Sample { at, value: *value });
-            start = end;
         }
         self.pipeline.take(&batch, at);
     }

@@ -58,17 +58,16 @@ fn each_refusal_has_its_cause_and_its_remedy() {
 }
 
 #[test]
-fn another_address_may_answer_unless_the_query_is_at_fault() {
+fn a_smaller_query_may_be_answered_after_a_refusal_of_its_content_or_size() {
     for status in 300..600 {
         let error = refused(status, "no");
         let is_of_query = matches!(status, 400 | 405 | 408 | 413 | 414 | 422 | 431 | 504);
         assert_eq!(error.is_of_query(), is_of_query, "{error}");
-        assert_eq!(error.is_of_address(), !is_of_query || status == 504);
     }
     let wrong_path = refused(400, "unsupported path requested");
-    assert!(wrong_path.is_of_address() && !wrong_path.is_of_query());
+    assert!(!wrong_path.is_of_query());
     let overloaded = refused(503, "query timed out");
-    assert!(overloaded.is_of_address() && overloaded.is_of_query());
+    assert!(overloaded.is_of_query());
 }
 
 #[test]

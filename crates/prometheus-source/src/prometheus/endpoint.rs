@@ -1,55 +1,64 @@
-//! The query endpoint of one Prometheus: address, authentication, limits on time and
-//! size, and its error messages.
+//! The query endpoint of a Prometheus: address, authentication, limits on time and size,
+//! and its error messages.
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use http::{StatusCode, header};
 use reqwest::{Client, Response};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
-use crate::decode::{DecodeError, Nan};
+use crate::decode::{AnswerDecoder, DecodeError, Elements, Envelope, Nan};
 use crate::error::{Cause, Error, ErrorKind, skew_text};
 use crate::query;
-use crate::settings::{Compression, PrometheusSettings, Verb};
+use crate::settings::{Auth, Compression, PrometheusSettings, Verb};
 use apimachinery::condition::Condition;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
+use cloud_auth::{Authenticator, CloudAuthError, Environment};
 
-use super::budget::{Budget, Room};
-use super::replicas::{Replica, Replicas, unauthenticated};
-use super::skew::clock_skew;
+use super::clock::clock_skew;
 use super::transport;
 
 /// The largest accepted skew of the clocks. NTP keeps them within seconds; beyond half a
 /// minute all samples would look stale, or stale ones would look fresh.
 const MAX_SKEW_MS: i64 = 30_000;
 
-/// Sends queries to the replicas of one Prometheus.
+/// The most bytes of an answer whose elements are used as they arrive: an answer without
+/// end is none.
+const MOST_BYTES: usize = 8 << 30;
+
+/// The most bytes of an answer that is in memory as a whole.
+const MOST_KEPT_BYTES: usize = 256 << 20;
+
+/// The most bytes of all answers to rules that are being read: their samples take some
+/// four times as much.
+const MOST_RULE_BYTES: usize = 32 << 20;
+
+/// How much of the beginning of an answer is kept for its error message.
+const BEGINNING_BYTES: usize = 16 << 10;
+
+/// Sends queries to one Prometheus. Clones share connections and access tokens.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
-    pub(super) replicas: Arc<Replicas>,
+    /// For messages, without credentials and parameters.
+    pub(super) address: Arc<str>,
+    authenticator: Option<Arc<Authenticator>>,
+    /// The bytes that answers to rules may still have.
+    rule_bytes: Arc<Semaphore>,
     client: Client,
     material: TlsMaterial,
     /// Whether the changed certificate files can be used.
     condition: Condition<Error, ()>,
 }
 
-/// A reading of this server's clock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    pub(super) now: Timestamp,
-    pub(super) read: Instant,
-}
-
-/// The purpose of a query, which decides its path and the memory for its answer.
+/// The purpose of a query, which decides its path and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// The samples of a signal. The store's clock is compared with this one. The caller
-    /// holds the room of the answer.
-    Poll(Clock),
+    /// The samples of signals. The store's clock is compared with the time of the call.
+    Poll(Timestamp),
     /// A rule's value at a time.
     Rule,
     /// Values over a time range.
@@ -68,52 +77,65 @@ impl Kind {
         }
     }
 
+    const fn most_bytes(self) -> usize {
+        match self {
+            Self::Poll(_) | Self::Series => MOST_BYTES,
+            Self::Rule => MOST_RULE_BYTES,
+            Self::Range => MOST_KEPT_BYTES,
+        }
+    }
+
     /// The remedy for an answer that is too large.
     const fn remedy(self) -> &'static str {
         match self {
-            Self::Poll(_) => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
+            Self::Poll(_) => "narrow prometheus.matchers",
             Self::Rule => "aggregate in the query, or select less",
-            Self::Range => "select a shorter period, or raise prometheus.maxBodyBytes",
-            Self::Series => "narrow the seriesQuery, or raise prometheus.maxBodyBytes",
+            Self::Range => "select a shorter period",
+            Self::Series => "narrow the seriesQuery",
         }
     }
 }
 
-/// Facts about an answer.
-pub(super) struct Head {
+/// An answer whose elements were read.
+pub(super) struct Received {
+    pub(super) envelope: Envelope,
+    /// Its size, decompressed.
+    pub(super) bytes: usize,
     /// The store's clock minus this server's in milliseconds; `None`: no valid `Date`, or
     /// not compared.
     pub(super) clock_skew: Option<i64>,
-    pub(super) nan: Nan,
-    /// The address that answered. Another one may be in use since.
-    address: String,
     /// Secrets that messages must not repeat.
     pub(super) secrets: Secrets,
-    /// The memory of the answer, held until it is decoded.
-    _room: Room,
 }
 
 impl Endpoint {
-    pub(super) fn new(
-        settings: PrometheusSettings,
-        replicas: Arc<Replicas>,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(settings: PrometheusSettings) -> Result<Self, Error> {
         // reqwest uses the process's provider; installing it twice has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut shown = settings.url.clone();
+        shown.set_query(None);
+        let address: Arc<str> = shown.as_str().trim_end_matches('/').into();
+        let authenticator = match &settings.auth {
+            Auth::Cloud(method) => {
+                let environment = Environment::of_process();
+                let made = Authenticator::new(method.clone(), &settings.url, environment);
+                Some(Arc::new(
+                    made.map_err(|why| unauthenticated(&address, &why))?,
+                ))
+            }
+            _ => None,
+        };
         let material = TlsMaterial::read(&settings.tls)?;
-        let client = transport::build(&settings, &material, &replicas.current().address)?;
+        let client = transport::build(&settings, &material, &address)?;
         Ok(Self {
             settings,
-            replicas,
+            address,
+            authenticator,
+            rule_bytes: Arc::new(Semaphore::new(MOST_RULE_BYTES)),
             client,
             material,
             condition: Condition::default(),
         })
-    }
-
-    /// The memory for answers.
-    pub(super) fn budget(&self) -> &Budget {
-        &self.replicas.budget
     }
 
     /// The parameters of a query at a time. After the timeout the store stops the query,
@@ -127,127 +149,143 @@ impl Endpoint {
         ])
     }
 
-    /// Sends a query with these parameters to one address after the other until one answers,
-    /// and appends the answer's body to `text`.
+    /// Sends a query with these parameters, and reads the elements of its answer as they
+    /// arrive.
     pub(super) async fn ask(
         &self,
         kind: Kind,
         form: &str,
-        text: &mut BytesMut,
-    ) -> Result<Head, Error> {
-        let before = text.len();
-        let mut attempts = self.replicas.attempts();
-        loop {
-            // Removes what another replica's answer left when it broke off.
-            text.truncate(before);
-            let said = self.ask_one(attempts.replica(), kind, form, text).await;
-            if let Some(said) = attempts.record(said) {
-                return said;
-            }
-        }
-    }
-
-    async fn ask_one(
-        &self,
-        replica: &Replica,
-        kind: Kind,
-        form: &str,
-        text: &mut BytesMut,
-    ) -> Result<Head, Error> {
+        elements: &mut (impl Elements + Send),
+    ) -> Result<Received, Error> {
         let asked = Instant::now();
-        let (response, secrets) = self.send(replica, kind, form).await?;
+        let (response, secrets) = self.send(kind, form).await?;
         let clock_skew = match kind {
-            Kind::Poll(clock) => {
-                let now = clock.now + (asked - clock.read);
-                clock_skew(response.headers(), now, asked.elapsed())
-            }
+            Kind::Poll(now) => clock_skew(response.headers(), now, asked.elapsed()),
             Kind::Rule | Kind::Range | Kind::Series => None,
         };
         // A store refuses a signature if its time is wrong, so this comes before the status.
         if let Some(skew_ms) = clock_skew.filter(|skew| skew.abs() > MAX_SKEW_MS) {
-            let text = skew_text(skew_ms);
-            return Err(Error::new(ErrorKind::ClockSkew, &replica.address, text));
+            return Err(self.failed(ErrorKind::ClockSkew, skew_text(skew_ms)));
         }
         if response.status() != StatusCode::OK {
-            return Err(transport::refusal(&replica.address, response, &secrets).await);
+            return Err(transport::refusal(&self.address, response, &secrets).await);
         }
         // VictoriaMetrics names its host.
-        let nan = match response.headers().contains_key("x-server-hostname") {
-            true => Nan::StaleMarker,
-            false => Nan::Value,
-        };
-        let budget = self.budget();
-        // Prometheus has computed the answer; from here on it takes memory of this server.
-        let (mut room, most) = match kind {
-            Kind::Poll(_) => (Room::default(), budget.quarter()),
-            Kind::Rule => (budget.rule(), budget.most_of_rule()),
-            Kind::Range | Kind::Series => (budget.search().await, budget.quarter()),
-        };
-        let received = self.receive(replica, response, (text, &mut room), most);
-        received.await.map_err(|error| match error.cause() {
-            Cause::Size => error.with_remedy(kind.remedy()),
-            _ => error,
-        })?;
-        Ok(Head {
+        if response.headers().contains_key("x-server-hostname") {
+            elements.nan_means(Nan::StaleMarker);
+        }
+        let (envelope, bytes) = self.receive(kind, response, &secrets, elements).await?;
+        Ok(Received {
+            envelope,
+            bytes,
             clock_skew,
-            nan,
-            address: replica.address.clone(),
             secrets,
-            _room: room,
         })
     }
 
-    /// Refuses an answer that cannot be used, or that has the engine's warnings. The next
-    /// query then goes to another address.
-    pub(super) fn whole(
+    async fn receive(
         &self,
-        decoded: Result<Vec<String>, DecodeError>,
-        (body, head): (&[u8], &Head),
-    ) -> Result<(), Error> {
-        let warnings = self.usable(decoded, (body, head))?;
+        kind: Kind,
+        mut response: Response,
+        secrets: &Secrets,
+        elements: &mut (impl Elements + Send),
+    ) -> Result<(Envelope, usize), Error> {
+        let mut decoder = AnswerDecoder::new();
+        let mut beginning = Vec::new();
+        let mut bytes = 0;
+        // Returned when the answer was read.
+        let mut held = Vec::new();
+        let refused = |error, beginning: &[u8], bytes| {
+            let error = self.unusable(error, (beginning, bytes), secrets);
+            match error.cause() {
+                Cause::Size => error.with_remedy(kind.remedy()),
+                _ => error,
+            }
+        };
+        let broken = |error| transport::failure(&self.address, self.settings.timeout, &error);
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            let room = BEGINNING_BYTES - beginning.len();
+            beginning.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            bytes += chunk.len();
+            let too_large = |what: &str| {
+                let text = format!("{what} larger than {} bytes", kind.most_bytes());
+                let error = self.failed(ErrorKind::TooLarge, text).because(Cause::Size);
+                Err(error.with_remedy(kind.remedy()))
+            };
+            if bytes > kind.most_bytes() {
+                return too_large("the answer is");
+            }
+            if matches!(kind, Kind::Rule) {
+                match self
+                    .rule_bytes
+                    .try_acquire_many(u32::try_from(chunk.len()).unwrap_or(u32::MAX))
+                {
+                    Ok(permit) => held.push(permit),
+                    Err(_) => return too_large("this answer and other answers to rules are"),
+                }
+            }
+            decoder
+                .feed(&chunk, elements)
+                .map_err(|error| refused(error, &beginning, bytes))?;
+        }
+        let envelope = decoder.finish(elements);
+        let envelope = envelope.map_err(|error| refused(error, &beginning, bytes))?;
+        Ok((envelope, bytes))
+    }
+
+    fn failed(&self, kind: ErrorKind, text: impl Into<String>) -> Error {
+        Error::new(kind, &*self.address, text)
+    }
+
+    /// Refuses an answer of another type, or with the engine's warnings.
+    pub(super) fn check_matrix(&self, received: Received) -> Result<(), Error> {
+        let Received {
+            envelope, secrets, ..
+        } = received;
+        envelope
+            .check_type("matrix")
+            .map_err(|error| self.unusable(error, (b"", 0), &secrets))?;
+        let warnings = envelope.warnings();
         if warnings.is_empty() {
             return Ok(());
         }
-        let warnings = head.secrets.excerpt(&warnings.join("; "));
+        let warnings = secrets.excerpt(&warnings.join("; "));
         let text = format!("refused an answer that may be partial: {warnings}");
-        let error = Error::new(ErrorKind::Partial, &head.address, text);
-        self.replicas.fail_over(&error);
-        Err(error)
+        Err(self.failed(ErrorKind::Partial, text))
     }
 
-    /// The decoded answer. If it cannot be used, the next query goes to another address.
-    pub(super) fn usable<T>(
+    /// The error of an answer with this beginning and size.
+    pub(super) fn unusable(
         &self,
-        decoded: Result<T, DecodeError>,
-        (body, head): (&[u8], &Head),
-    ) -> Result<T, Error> {
-        decoded
-            .map_err(|error| self.unusable(error, (body, head)))
-            .inspect_err(|error| self.replicas.fail_over(error))
-    }
-
-    fn unusable(&self, error: DecodeError, (body, head): (&[u8], &Head)) -> Error {
-        let (address, secrets) = (&head.address, &head.secrets);
-        let failed = |kind, text| Error::new(kind, address, text);
+        error: DecodeError,
+        (beginning, bytes): (&[u8], usize),
+        secrets: &Secrets,
+    ) -> Error {
         let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => {
-                let len = body.len();
-                let text = format!("the answer was cut off: {reason}, after {len} bytes");
-                failed(ErrorKind::Truncated, text)
+                let text = format!("the answer was cut off: {reason}, after {bytes} bytes");
+                self.failed(ErrorKind::Truncated, text)
+            }
+            DecodeError::NotAnAnswer(_) if beginning.is_empty() => {
+                self.failed(ErrorKind::NotAnAnswer, reason)
             }
             DecodeError::NotAnAnswer(_) => {
-                let start = body.get(..transport::ERROR_BODY_BYTES).unwrap_or(body);
-                let start = secrets.excerpt(&String::from_utf8_lossy(start));
-                let text = format!("{reason}; the answer begins with {start:?}");
-                failed(ErrorKind::NotAnAnswer, text)
+                let beginning = secrets.excerpt_of_beginning(beginning);
+                let text = format!("{reason}; the answer begins with {beginning:?}");
+                self.failed(ErrorKind::NotAnAnswer, text)
             }
-            DecodeError::TooLarge => larger(address, self.budget().quarter()),
+            DecodeError::NoName => self
+                .failed(ErrorKind::NotAnAnswer, reason)
+                .because(Cause::Content),
+            DecodeError::LargeElement => self
+                .failed(ErrorKind::TooLarge, reason)
+                .because(Cause::Size),
             DecodeError::TooMany { remedy, .. } => {
-                failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
+                self.failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
             }
             DecodeError::Status { error_type, error } => {
-                Error::of_query(address, &error_type, &error, &reason)
+                Error::of_query(&self.address, &error_type, &error, &reason)
             }
         }
     }
@@ -260,8 +298,7 @@ impl Endpoint {
             if material == self.material {
                 return Ok(());
             }
-            self.client =
-                transport::build(&self.settings, &material, &self.replicas.current().address)?;
+            self.client = transport::build(&self.settings, &material, &self.address)?;
             self.material = material;
             Ok(())
         });
@@ -271,13 +308,8 @@ impl Endpoint {
         }
     }
 
-    async fn send(
-        &self,
-        replica: &Replica,
-        kind: Kind,
-        form: &str,
-    ) -> Result<(Response, Secrets), Error> {
-        let mut url = query::endpoint(&replica.url, kind.endpoint());
+    async fn send(&self, kind: Kind, form: &str) -> Result<(Response, Secrets), Error> {
+        let mut url = query::endpoint(&self.settings.url, kind.endpoint());
         let request = match self.settings.verb {
             Verb::Get => {
                 let params = match url.query() {
@@ -304,15 +336,15 @@ impl Endpoint {
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
-        let failed = |error| transport::failure(&replica.address, self.settings.timeout, &error);
+        let failed = |error| transport::failure(&self.address, self.settings.timeout, &error);
         let mut request = request.build().map_err(failed)?;
-        let Some(authenticator) = &self.replicas.authenticator else {
+        let Some(authenticator) = &self.authenticator else {
             let secrets = Secrets::new(request.headers(), password);
             let sent = self.client.execute(request).await;
             return Ok((sent.map_err(failed)?, secrets));
         };
         let authorized = authenticator.authorize(&mut request).await;
-        authorized.map_err(|reason| unauthenticated(&replica.address, &reason))?;
+        authorized.map_err(|why| unauthenticated(&self.address, &why))?;
         let secrets = Secrets::new(request.headers(), None);
         let response = self.client.execute(request).await.map_err(failed)?;
         if matches!(response.status().as_u16(), 401 | 403) {
@@ -320,39 +352,10 @@ impl Endpoint {
         }
         Ok((response, secrets))
     }
-
-    /// Appends the whole body to `text`. The limit applies to the total.
-    async fn receive(
-        &self,
-        replica: &Replica,
-        mut response: Response,
-        (text, room): (&mut BytesMut, &mut Room),
-        limit: usize,
-    ) -> Result<(), Error> {
-        let too_large = || larger(&replica.address, limit);
-        let left = limit.saturating_sub(text.len());
-        if response.content_length().is_some_and(|n| n > left as u64) {
-            return Err(too_large());
-        }
-        let broken = |error| transport::failure(&replica.address, self.settings.timeout, &error);
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            if text.len() + chunk.len() > limit {
-                return Err(too_large());
-            }
-            if !room.grow(chunk.len()) {
-                let text = "answers to other rules use all memory for answers";
-                let remedy = "aggregate in their queries, or raise prometheus.maxBodyBytes";
-                let error = Error::new(ErrorKind::TooLarge, &replica.address, text);
-                return Err(error.with_remedy(remedy));
-            }
-            text.extend_from_slice(&chunk);
-        }
-        Ok(())
-    }
 }
 
-/// The error of an answer that is larger than allowed.
-fn larger(address: &str, limit: usize) -> Error {
-    let text = format!("the answer is larger than {limit} bytes");
-    Error::new(ErrorKind::TooLarge, address, text).because(Cause::Size)
+/// The error if a request can get no signature or access token. `reason` has the remedy.
+fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
+    let text = format!("no credentials: {reason}");
+    Error::new(ErrorKind::Credentials, address, text).with_remedy("")
 }

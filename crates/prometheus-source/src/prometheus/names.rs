@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::error::{Cause, Error};
-use crate::query::{self, SignalQuery};
+use crate::query;
 use crate::settings::NameMatching;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
@@ -42,42 +42,38 @@ impl Names {
         }
     }
 
-    /// Whether one query may have the names of several signals: the store matches
-    /// patterns, and refused no such query in the last ten minutes.
-    pub(super) fn accepts_combined(&self, now: Timestamp) -> bool {
+    /// Whether one query may have the names of several signals.
+    pub(super) fn combines(&self, now: Timestamp) -> bool {
         let is_apart = self.apart.is_some_and(|at| is_recent(at, now));
         self.matching == NameMatching::Auto && !is_apart
     }
 
     /// The store refused a query with the names of several signals. Returns whether it is
-    /// the first refusal since the start or since the last answer to such a query.
-    pub(super) fn refused_combined(&mut self, now: Timestamp) -> bool {
+    /// the first refusal.
+    pub(super) fn separate(&mut self, now: Timestamp) -> bool {
         self.apart.replace(now).is_none()
     }
 
-    /// The store answered a query with the names of several signals.
-    pub(super) const fn answered_combined(&mut self) {
-        self.apart = None;
-    }
-
-    /// The current queries for a signal: with equality, all spellings every ten minutes, and
+    /// The current queries for signals: with equality, all spellings every ten minutes, and
     /// in between those that had series then.
-    pub(super) fn to_ask(&self, spec: &SignalSpec, now: Timestamp) -> Vec<Name> {
+    pub(super) fn to_query(&self, specs: &[&SignalSpec], now: Timestamp) -> Vec<Name> {
         if self.matching == NameMatching::Auto {
             return vec![Name {
-                matcher: query::any_name_of(spec),
+                matcher: query::any_name(specs),
                 spelling: None,
             }];
         }
-        let spellings = match self.known(spec.id, now) {
-            Some(found) => found.to_vec(),
-            None => query::spellings(spec).into_iter().collect(),
-        };
+        let spellings = specs
+            .iter()
+            .flat_map(|spec| match self.known(spec.id, now) {
+                Some(found) => found.to_vec(),
+                None => query::spellings(spec).into_iter().collect(),
+            });
         let name = |spelling: String| Name {
             matcher: equals("__name__", &spelling),
             spelling: Some(spelling),
         };
-        spellings.into_iter().map(name).collect()
+        spellings.map(name).collect()
     }
 
     fn known(&self, signal: SignalId, now: Timestamp) -> Option<&[String]> {
@@ -95,17 +91,13 @@ impl Names {
         by_equality
     }
 
-    /// Records the spellings that had series in the answers to a query. If none had, all are
-    /// queried next. Only a query of all devices shows that a spelling has none.
-    pub(super) fn answered(&mut self, query: &SignalQuery<'_>, found: Vec<String>, now: Timestamp) {
-        let signal = query.spec.id;
-        if !query.is_of_all() {
-            return;
-        }
-        if found.is_empty() {
+    /// Records the spellings that had series in the answers for all devices. If none had,
+    /// all are queried next.
+    pub(super) fn found(&mut self, signal: SignalId, spellings: Vec<String>, now: Timestamp) {
+        if spellings.is_empty() {
             self.found.remove(&signal);
         } else if self.known(signal, now).is_none() {
-            self.found.insert(signal, (now, found));
+            self.found.insert(signal, (now, spellings));
         }
     }
 }
@@ -119,8 +111,6 @@ fn is_recent(time: Timestamp, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceSelection;
-    use crate::shard::Shard;
     use gpu_metrics::dcgm::fields;
 
     fn at(secs: i64) -> Timestamp {
@@ -128,7 +118,8 @@ mod tests {
     }
 
     fn asked(names: &Names, now: i64) -> Vec<String> {
-        let asked = names.to_ask(&fields::built_in()[4], at(now)).into_iter();
+        let specs = [&fields::built_in()[4]];
+        let asked = names.to_query(&specs, at(now)).into_iter();
         asked.filter_map(|name| name.spelling).collect()
     }
 
@@ -136,15 +127,7 @@ mod tests {
     fn poll(names: &mut Names, now: i64, there: &[&str]) -> usize {
         let asked = asked(names, now);
         let found = asked.iter().filter(|it| there.contains(&it.as_str()));
-        let spec = &fields::built_in()[4];
-        let query = SignalQuery {
-            spec,
-            devices: DeviceSelection::All,
-            at: at(now),
-            range: Duration::from_secs(60),
-            shard: Shard::ALL,
-        };
-        names.answered(&query, found.cloned().collect(), at(now));
+        names.found(fields::built_in()[4].id, found.cloned().collect(), at(now));
         asked.len()
     }
 
@@ -165,13 +148,10 @@ mod tests {
     #[test]
     fn several_signals_are_tried_again_ten_minutes_after_a_refusal() {
         let mut names = Names::new(NameMatching::Auto);
-        assert!(names.accepts_combined(at(0)));
-        assert!(names.refused_combined(at(0)), "it is new");
-        assert!(!names.accepts_combined(at(599)) && names.accepts_combined(at(600)));
-        assert!(!names.refused_combined(at(600)));
-        assert!(!names.accepts_combined(at(1000)));
-        names.answered_combined();
-        assert!(names.accepts_combined(at(1000)) && names.refused_combined(at(1000)));
-        assert!(!Names::new(NameMatching::Exact).accepts_combined(at(0)));
+        assert!(names.combines(at(0)));
+        assert!(names.separate(at(0)), "it is new");
+        assert!(!names.combines(at(599)) && names.combines(at(600)));
+        assert!(!names.separate(at(600)) && !names.combines(at(1000)));
+        assert!(!Names::new(NameMatching::Exact).combines(at(0)));
     }
 }

@@ -1,21 +1,18 @@
 //! Arbitrary queries and searches for series, as prometheus-adapter's rules need
 //! them.
 
-mod bounded;
+mod elements;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::{Bytes, BytesMut};
 
-use super::endpoint::{Endpoint, Head, Kind};
-use super::replicas::Replicas;
-use crate::decode::{self, DecodeError, KeyHasher, QueryResult};
+use super::endpoint::{Endpoint, Kind};
+use crate::decode::{KeyHasher, SeriesReader};
 use crate::error::Error;
 use crate::query;
-use crate::settings::PrometheusSettings;
 use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
 use apimachinery::duration::format_duration;
@@ -23,48 +20,28 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
+use elements::{Rows, Shapes};
+
 /// Sends arbitrary queries to Prometheus. Shared by all tasks.
 pub struct PromqlClient {
     endpoint: ArcSwap<Endpoint>,
-    replicas: Arc<Replicas>,
     max_concurrent_queries: u16,
 }
 
 impl fmt::Debug for PromqlClient {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("PromqlClient")
-            .field("address", &self.replicas.current().address)
+            .field("address", &self.endpoint.load().address)
             .finish_non_exhaustive()
     }
 }
 
 impl PromqlClient {
-    /// A client for `settings`, whose addresses are `replicas`.
-    ///
-    /// # Errors
-    /// When a certificate file cannot be used.
-    pub fn new(settings: PrometheusSettings, replicas: Arc<Replicas>) -> Result<Self, Error> {
-        Ok(Self {
-            max_concurrent_queries: settings.max_concurrent_queries,
-            endpoint: ArcSwap::from_pointee(Endpoint::new(settings, Arc::clone(&replicas))?),
-            replicas,
-        })
-    }
-
-    /// A client that shares its addresses with no other client.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    #[cfg(any(test, feature = "testing"))]
-    pub fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
-        let replicas = Arc::new(Replicas::new(&settings)?);
-        Self::new(settings, replicas)
-    }
-
-    /// The addresses.
-    #[must_use]
-    pub fn replicas(&self) -> Arc<Replicas> {
-        Arc::clone(&self.replicas)
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            max_concurrent_queries: endpoint.settings.max_concurrent_queries,
+            endpoint: ArcSwap::from_pointee(endpoint),
+        }
     }
 
     /// The most concurrent queries of one purpose.
@@ -86,10 +63,11 @@ impl PromqlClient {
     /// When Prometheus does not answer, or its answer has no result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
         let endpoint = self.endpoint.load_full();
-        let mut text = BytesMut::new();
         let form = endpoint.form(promql, at);
-        let head = endpoint.ask(Kind::Rule, &form, &mut text).await?;
-        endpoint.usable(answer(&text, &head), (&text, &head))
+        let mut rows = Rows::default();
+        let received = endpoint.ask(Kind::Rule, &form, &mut rows).await?;
+        let result = rows.result(&received);
+        result.map_err(|error| endpoint.unusable(error, (b"", 0), &received.secrets))
     }
 
     /// The results of a query over a time range, including both ends, with one sample per
@@ -104,7 +82,6 @@ impl PromqlClient {
         step: Duration,
     ) -> Result<Batch, Error> {
         let endpoint = self.endpoint.load_full();
-        let mut text = BytesMut::new();
         let form = query::form([
             ("query", promql),
             ("start", &start.to_string()),
@@ -112,12 +89,14 @@ impl PromqlClient {
             ("step", &format_duration(step)),
             ("timeout", &format_duration(endpoint.settings.timeout)),
         ]);
-        let head = endpoint.ask(Kind::Range, &form, &mut text).await?;
-        let text = text.freeze();
-        let mut batch = Batch::new(SignalId(0), Bytes::new());
-        let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
-        endpoint.whole(decoded, (&text, &head))?;
-        Ok(batch)
+        let (mut whole, hasher) = (Batch::new(SignalId(0)), KeyHasher::new());
+        let mut parts = [Batch::new(SignalId(0))];
+        let mut keep = |part: &Batch| whole.append(part);
+        let mut series = SeriesReader::new(&hasher, None, &mut parts, &mut keep);
+        let received = endpoint.ask(Kind::Range, &form, &mut series).await?;
+        series.finish();
+        endpoint.check_matrix(received)?;
+        Ok(whole)
     }
 
     /// The shapes of the series that a selector matches from `start` on, in the order
@@ -127,20 +106,9 @@ impl PromqlClient {
     /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
         let endpoint = self.endpoint.load_full();
-        let mut text = BytesMut::new();
         let form = query::form([("match[]", selector), ("start", &start.to_string())]);
-        let head = endpoint.ask(Kind::Series, &form, &mut text).await?;
-        let shapes = decode::data(&text).and_then(bounded::shapes);
-        endpoint.usable(shapes, (&text, &head))
-    }
-}
-
-/// The answer to a query at a time.
-fn answer(text: &[u8], head: &Head) -> Result<Answer, DecodeError> {
-    let data: QueryResult<'_> = decode::data(text)?;
-    match data.parts()? {
-        ("vector", rows) => bounded::samples(rows).map(Answer::Vector),
-        ("scalar", sample) => bounded::scalar(sample),
-        (other, _) => Ok(Answer::Other(head.secrets.excerpt(other))),
+        let mut shapes = Shapes::default();
+        endpoint.ask(Kind::Series, &form, &mut shapes).await?;
+        Ok(shapes.in_order())
     }
 }

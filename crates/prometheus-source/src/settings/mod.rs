@@ -30,9 +30,6 @@ pub struct PrometheusSettings {
     pub compression: Compression,
     /// How metric names may be matched.
     pub name_matching: NameMatching,
-    /// The memory for all current answers, decompressed, in bytes. One answer takes
-    /// at most a quarter.
-    pub max_body_bytes: usize,
     /// The most concurrent queries of rules; resource rules have their own, equal limit.
     pub max_concurrent_queries: u16,
     /// Labels that every series must have with exactly this value: in stores of
@@ -44,9 +41,6 @@ impl PrometheusSettings {
     /// `prometheus.timeout`: an answer that takes longer than two default poll
     /// intervals is too late.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-    /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
-    /// (docs/limits.md, "Memory").
-    pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
     pub(crate) const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
     /// The default settings for an address; credentials in it (`user:pass@`)
@@ -73,7 +67,6 @@ impl PrometheusSettings {
             timeout: Self::DEFAULT_TIMEOUT,
             compression: Compression::default(),
             name_matching: NameMatching::default(),
-            max_body_bytes: Self::DEFAULT_MAX_BODY_BYTES,
             max_concurrent_queries: Self::DEFAULT_MAX_CONCURRENT_QUERIES,
             matchers: Vec::new(),
         }

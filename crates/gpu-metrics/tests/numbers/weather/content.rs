@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bytes::Bytes;
-
 use super::FOREVER;
 use super::build::{Built, Device, Dice, Target, within};
 use super::world::{Naming, Weather, World};
@@ -80,7 +78,7 @@ pub(super) struct Store {
     /// The end of each device's percentages, in milliseconds; `None`: it has no
     /// profiling field.
     profiled: Vec<Option<i64>>,
-    text: Bytes,
+    text: String,
 }
 
 impl Store {
@@ -94,7 +92,7 @@ impl Store {
                 .iter()
                 .map(|device| device.profiled.map(ms))
                 .collect(),
-            text: Bytes::new(),
+            text: String::new(),
         };
         let mut text = String::new();
         for (number, target) in built.targets.iter().enumerate() {
@@ -105,7 +103,7 @@ impl Store {
                 }
             }
         }
-        store.text = text.into();
+        store.text = text;
         store
     }
 
@@ -170,7 +168,7 @@ impl Store {
 
     /// The answer to the query for a signal over a range, at a time.
     pub(super) fn answer(&self, signal: SignalId, now: i64, range: i64) -> Batch {
-        let mut batch = Batch::new(signal, self.text.clone());
+        let mut batch = Batch::new(signal);
         for series in &self.series {
             let arrived = series.arrived(now);
             let until = match (signal, self.profiled[series.device]) {
@@ -183,7 +181,7 @@ impl Store {
             if start >= end {
                 continue;
             }
-            batch.begin_series(series.key, series.labels.clone());
+            batch.begin_series(series.key, &self.text[series.labels.clone()]);
             for point in &arrived[start..end] {
                 batch.push(Sample {
                     at: Timestamp::from_millis(ZERO.millis() + point.at),

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
@@ -27,11 +26,9 @@ fn gathered(rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
         json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
     });
     let texts: Vec<String> = texts.collect();
-    let mut batch = Batch::new(SignalId(0), Bytes::from(texts.concat()));
-    let mut from = 0;
+    let mut batch = Batch::new(SignalId(0));
     for (key, ((.., values), text)) in rows.iter().zip(&texts).enumerate() {
-        batch.begin_series(SeriesKey(key as u128), from..from + text.len());
-        from += text.len();
+        batch.begin_series(SeriesKey(key as u128), text);
         for (place, value) in values.split_whitespace().enumerate() {
             if let Ok(value) = value.parse() {
                 let at = START + STEP * place as u32;

@@ -3,7 +3,6 @@
 use cloud_auth::{AuthMethod, OAuth2Settings};
 
 use super::*;
-use crate::prometheus::promql::PromqlClient;
 use crate::settings::Auth;
 
 /// A token endpoint, and the settings of a store that uses its tokens.
@@ -47,9 +46,8 @@ fn tokens_at(store: &FakePrometheus) -> Vec<String> {
 #[tokio::test]
 async fn one_token_serves_both_clients_and_no_error_contains_it() {
     let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
-    let settings = tokens.settings(&store);
-    let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
-    let promql = PromqlClient::new(settings, source.replicas()).unwrap();
+    let source = Prometheus::new(tokens.settings(&store), KeyHasher::new()).unwrap();
+    let promql = source.promql();
     let mut probe = Probe::of(source);
     store.answer(ONE);
     probe.fetch().await.unwrap();

@@ -1,56 +1,50 @@
 //! Several signals in one query.
 
 use super::*;
+use gpu_metrics::signal::SignalSpec;
 
 /// A series of memory utilisation under its lower-case name, and one of memory in use.
 const TWO: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
     {"metric":{"UUID":"GPU-1","__name__":"dcgm_fi_dev_mem_copy_util","pod":"\"__name__\":\"x\""},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]},
     {"metric":{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"},"values":[[1700000000.123,"1024"]]}]}}"#;
 
-/// A store, its client, and three batches, of which two queries use the first two.
-struct Poll {
-    fake: FakePrometheus,
-    source: Prometheus,
-    batches: Vec<Batch>,
-}
+/// The signal, labels and number of samples of each series.
+type Found = Vec<(SignalId, String, usize)>;
 
-impl Poll {
-    async fn of(body: &str) -> Self {
-        let fake = FakePrometheus::start().await;
-        fake.answer(body.to_owned());
-        Self {
-            source: Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap(),
-            fake,
-            batches: [7; 3]
-                .map(|id| Batch::new(SignalId(id), Bytes::new()))
-                .into(),
+/// Queries several signals of a store with this answer.
+async fn ask(body: &str, specs: &[&SignalSpec]) -> (FakePrometheus, Result<Found, Error>) {
+    let fake = FakePrometheus::start().await;
+    fake.answer(body.to_owned());
+    let mut source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
+    let query = SeriesQuery {
+        specs,
+        devices: DeviceSelection::All,
+        at: now(),
+        range: Duration::from_secs(60),
+    };
+    let mut found = Vec::new();
+    let mut take = |batch: &Batch| {
+        for series in batch.iter() {
+            found.push((batch.signal, series.labels.to_owned(), series.samples.len()));
         }
-    }
-
-    /// Queries memory utilisation and memory in use.
-    async fn ask(&mut self) -> Option<Vec<Answered>> {
-        let (specs, now) = (fields::built_in(), now());
-        let range = Duration::from_secs(60);
-        let queries = [0, 4].map(|at| query(&specs[at], DeviceSelection::All, now, range));
-        let batches = &mut self.batches;
-        self.source.fetch_combined(&queries, now, batches).await
-    }
-
-    fn labels(&self, place: usize) -> Vec<&str> {
-        let series = self.batches[place].iter();
-        series.map(|series| series.labels).collect()
-    }
+    };
+    let fetched = source.fetch(&query, now(), &mut take).await;
+    (fake, fetched.map(|_| found))
 }
 
 #[tokio::test]
 async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
-    let mut poll = Poll::of(TWO).await;
-    let answers = poll.ask().await.unwrap();
-    let fetched = answers.iter().map(|it| it.outcome.as_ref().unwrap());
-    let fetched = fetched.map(|it| (it.series, it.samples, it.bytes));
-    let wanted = [(1, 2, TWO.len()), (1, 1, TWO.len())];
-    assert_eq!(fetched.collect::<Vec<_>>(), wanted);
-    let query = poll.fake.last_request().param("query").unwrap();
+    let specs = fields::built_in();
+    let (fake, found) = ask(TWO, &[&specs[0], &specs[4]]).await;
+    let found = found.unwrap();
+    let of = |it: &(SignalId, String, usize)| (it.0, it.2);
+    assert_eq!(of(&found[0]), (SignalId(0), 2));
+    assert_eq!(of(&found[1]), (SignalId(4), 1));
+    assert_eq!(
+        found[1].1,
+        r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#
+    );
+    let query = fake.last_request().param("query").unwrap();
     for name in [
         "DCGM_FI_DEV_MEM_COPY_UTIL|",
         "|dcgm_fb_used|",
@@ -58,102 +52,51 @@ async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
     ] {
         assert!(query.contains(name), "{query}");
     }
-    assert_eq!(poll.fake.requests().len(), 1);
-    assert!(poll.labels(0)[0].contains(r#""dcgm_fi_dev_mem_copy_util""#));
-    let labels = r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#;
-    assert_eq!(poll.labels(1), [labels]);
-    let signals = poll.batches.iter().map(|batch| batch.signal);
-    assert_eq!(signals.collect::<Vec<_>>(), [0, 4, 7].map(SignalId));
+    assert_eq!(fake.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_divided_series_keeps_its_key_and_the_text_its_memory() {
-    let mut poll = Poll::of(TWO).await;
-    poll.ask().await.unwrap();
-    let key = poll.batches[1].iter().next().unwrap().key;
-    let memory = poll.labels(1)[0].as_ptr();
-    poll.ask().await.unwrap();
-    assert_eq!(poll.labels(1)[0].as_ptr(), memory);
-    let (specs, now) = (fields::built_in(), now());
-    let minute = Duration::from_secs(60);
-    let query = query(&specs[4], DeviceSelection::All, now, minute);
-    poll.source.fetch(&[query], now, &mut poll.batches).await;
-    let mut found = poll.batches[0].iter();
-    let found = found.find(|it| it.labels.contains("FB_USED"));
-    assert_eq!(found.unwrap().key, key);
-}
-
-#[tokio::test]
-async fn a_refused_query_for_several_signals_is_not_repeated_for_ten_minutes() {
-    let mut poll = Poll::of(TWO).await;
-    assert!(poll.source.accepts_combined(now()));
-    for (status, error) in [
-        (
-            422,
-            "query processing would load too many samples into memory",
-        ),
-        (503, "query timed out in expression evaluation"),
-        (400, "=~ is an unsupported matchtype for the __name__ label"),
-        (414, "too long"),
-    ] {
-        let body = format!(r#"{{"status":"error","errorType":"execution","error":"{error}"}}"#);
-        poll.fake.answer_with(status, &[], body);
-        assert!(poll.ask().await.is_none(), "{error}");
-        assert!(!poll.source.accepts_combined(now()));
-        assert!(
-            poll.source
-                .accepts_combined(now() + Duration::from_secs(601))
-        );
-        poll.fake.answer(TWO);
-        poll.ask().await.unwrap();
-        assert!(poll.source.accepts_combined(now()));
+async fn a_large_answer_is_handed_on_in_parts_and_completely() {
+    let series = |number: usize| {
+        let name = ["DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_FB_USED"][number % 2];
+        format!(r#"{{"metric":{{"UUID":"GPU-{number}","__name__":"{name}"}},"values":[[1,"1"]]}}"#)
+    };
+    let series: Vec<String> = (0..40_000).map(series).collect();
+    let list = series.join(",");
+    let body =
+        format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{list}]}}}}"#);
+    let specs = fields::built_in();
+    let (_fake, found) = ask(&body, &[&specs[0], &specs[4]]).await;
+    let mut numbers: Vec<usize> = Vec::new();
+    for (signal, labels, samples) in found.unwrap() {
+        let number = labels.split(['-', '"']).nth(4).unwrap().parse().unwrap();
+        assert_eq!((signal.0, samples), (4 * (number % 2) as u16, 1));
+        numbers.push(number);
     }
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..40_000));
 }
 
 #[tokio::test]
-async fn after_a_partial_answer_or_series_without_a_name_each_signal_is_queried_separately() {
-    let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
-    for body in [ONE, &part] {
-        let mut poll = Poll::of(body).await;
-        assert!(poll.ask().await.is_none());
-        assert!(!poll.source.accepts_combined(now()));
-    }
-}
-
-#[tokio::test]
-async fn a_failure_of_the_store_fails_each_signal() {
-    let mut poll = Poll::of(TWO).await;
-    poll.ask().await.unwrap();
-    for (status, kind) in [
-        (500, ErrorKind::ServerError),
-        (403, ErrorKind::Denied),
-        (404, ErrorKind::Rejected),
-        (429, ErrorKind::Rejected),
-    ] {
-        poll.fake.answer_with(status, &[], "no");
-        let answers = poll.ask().await.unwrap();
-        let kinds = answers
-            .iter()
-            .map(|it| it.outcome.as_ref().unwrap_err().kind());
-        assert_eq!(kinds.collect::<Vec<_>>(), [kind, kind]);
-        assert!(poll.source.accepts_combined(now()));
-        assert!(poll.labels(0).is_empty() && poll.labels(1).is_empty());
-    }
-}
-
-#[tokio::test]
-async fn signals_that_share_a_name_are_queried_separately() {
-    let mut poll = Poll::of(TWO).await;
-    let (mut specs, now) = (fields::built_in(), now());
+async fn series_without_a_known_name_are_a_fault_of_the_query() {
+    let mut specs = fields::built_in();
+    let (_fake, found) = ask(ONE, &[&specs[0], &specs[4]]).await;
+    let error = found.unwrap_err();
+    assert!(error.is_of_query(), "{error}");
+    // A name of both signals is that of none.
     let common = specs[0].wire_names[0].clone();
     specs[1].wire_names.push(common);
-    let queries = [&specs[0], &specs[1]].map(|spec| {
-        let minute = Duration::from_secs(60);
-        query(spec, DeviceSelection::All, now, minute)
-    });
-    let answers = poll
-        .source
-        .fetch_combined(&queries, now, &mut poll.batches)
-        .await;
-    assert!(answers.is_none() && !poll.source.accepts_combined(now));
+    let (_fake, found) = ask(TWO, &[&specs[0], &specs[1]]).await;
+    assert!(found.unwrap_err().is_of_query());
+}
+
+#[tokio::test]
+async fn after_a_refusal_each_signal_has_its_own_query_for_ten_minutes() {
+    let fake = FakePrometheus::start().await;
+    let mut source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
+    let refusal = Error::of_status("http://p", 422, "too many samples", "too many samples");
+    assert!(source.combines(now()));
+    source.separate(&refusal, now());
+    assert!(!source.combines(now()));
+    assert!(source.combines(now() + Duration::from_secs(601)));
 }

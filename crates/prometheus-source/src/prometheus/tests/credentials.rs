@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::*;
-use crate::prometheus::promql::PromqlClient;
 use crate::settings::{Auth, ClientPair, Password, Pem, Secret};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::testing::authority::{authority, server_of};
@@ -69,7 +68,7 @@ async fn no_message_contains_credentials() {
     key.set_sensitive(true);
     by_token.headers.insert("x-api-key", key);
     let by_password = settings(&fake.url().replace("http://", "http://ali:open%20sesame@"));
-    let echo = format!("no: Bearer {token} k3y-of-ours YWxpOm9wZW4gc2VzYW1l 'open sesame'");
+    let echo = format!("no: k3y-of-ours YWxpOm9wZW4gc2VzYW1l 'open sesame' Bearer {token}");
     let error = format!(r#"{{"status":"error","errorType":"{echo}","error":"{echo}"}}"#);
     let warning = format!(
         r#"{{"status":"success","warnings":["{echo}"],"data":{{"resultType":"matrix","result":[]}}}}"#
@@ -80,7 +79,7 @@ async fn no_message_contains_credentials() {
         (by_token, ["t0kt0k", "k3y-of"]),
         (by_password, ["sesame", "YWxpOm9"]),
     ] {
-        let promql = PromqlClient::alone(settings.clone()).unwrap();
+        let promql = promql(settings.clone());
         let mut probe = Probe::new(settings);
         for (status, body) in [
             (401, &echo),

@@ -1,4 +1,4 @@
-//! The skew of a store's clock, from the `Date` header of its answers.
+//! The skew of a store's clock, which a finding reports, from the `Date` header of its answers.
 
 use std::time::Duration;
 

@@ -1,15 +1,12 @@
-//! Answers to rules' queries, cached for some seconds. Concurrent requests for a
-//! query share one query to Prometheus, and the number of concurrent queries is
-//! limited.
+//! Results of rules' queries, cached for some seconds. Concurrent requests for a query
+//! share one query to Prometheus, and the number of concurrent queries is limited.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use moka::future::Cache;
-use tokio::sync::watch;
 
 use super::error::{Error, ErrorKind};
 use super::prometheus::promql::PromqlClient;
@@ -17,36 +14,31 @@ use adapter_rules::answer::{Answer, Purpose};
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
 
-/// The most samples of all cached answers together, at some 500 bytes each.
+/// The most samples of all cached results together, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;
 
 /// How long a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub struct AnswerCache {
-    asked: ArcSwap<Asked>,
+/// Results of queries by their text. Clones share the cache.
+#[derive(Clone, Debug)]
+pub struct QueryCache {
+    client: Arc<ArcSwap<LimitedClient>>,
     clock: fn() -> Timestamp,
-    kept: Cache<Arc<str>, Arc<Answer>>,
-    under_way: Mutex<HashMap<Arc<str>, PendingAnswer>>,
-    counts: Counts,
+    results: Cache<Arc<str>, Arc<Answer>>,
+    counts: Arc<Counts>,
 }
 
 /// A Prometheus, and the permits for queries to it.
 #[derive(Debug)]
-struct Asked {
+struct LimitedClient {
     prometheus: Arc<PromqlClient>,
     metrics: Permits,
     resources: Permits,
 }
 
-type Outcome = Result<Arc<Answer>, Arc<Error>>;
-
-/// The outcome of a running query; `None` until it ends.
-type PendingAnswer = watch::Receiver<Option<Outcome>>;
-
-/// Why a query has no answer.
-#[derive(Debug)]
+/// Why a query has no result.
+#[derive(Clone, Debug)]
 pub enum QueryFailure {
     /// The query was not sent: no permit was free in time.
     Saturated,
@@ -54,12 +46,12 @@ pub enum QueryFailure {
     Failed(Arc<Error>),
 }
 
-/// Counters of requested answers and of queries, since the start.
+/// Counters of requested results and of queries, since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Answers found in the cache, or taken from a query that was already running.
+    /// Results found in the cache, or taken from a query that was already running.
     pub hits: AtomicU64,
-    /// Answers that needed a query.
+    /// Results that needed a query.
     pub misses: AtomicU64,
     /// Queries that were answered.
     pub answered: AtomicU64,
@@ -71,7 +63,7 @@ pub struct Counts {
     pub refused_resources: AtomicU64,
 }
 
-impl Asked {
+impl LimitedClient {
     fn new(prometheus: Arc<PromqlClient>) -> Self {
         let most = usize::from(prometheus.max_concurrent_queries());
         Self {
@@ -82,84 +74,109 @@ impl Asked {
     }
 }
 
-impl AnswerCache {
-    /// A cache of answers up to `max_age` old; with zero, none is cached.
+impl QueryCache {
+    /// A cache of results up to `max_age` old; with zero, none is cached.
     #[must_use]
     pub fn new(prometheus: Arc<PromqlClient>, clock: fn() -> Timestamp, max_age: Duration) -> Self {
-        let weigh = |_: &Arc<str>, answer: &Arc<Answer>| match &**answer {
+        let weigh = |_: &Arc<str>, result: &Arc<Answer>| match &**result {
             Answer::Vector(samples) => u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1),
             Answer::Scalar(..) | Answer::Other(_) => 1,
         };
         Self {
-            asked: ArcSwap::from_pointee(Asked::new(prometheus)),
+            client: Arc::new(ArcSwap::from_pointee(LimitedClient::new(prometheus))),
             clock,
-            kept: Cache::builder()
+            results: Cache::builder()
                 .max_capacity(MOST_SAMPLES)
                 .weigher(weigh)
                 .time_to_live(max_age)
                 .build(),
-            under_way: Mutex::default(),
-            counts: Counts::default(),
+            counts: Arc::default(),
         }
     }
 
     #[must_use]
-    pub const fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Switches to another Prometheus, and drops the cached answers. Answers to queries
-    /// that are still running are cached, and expire as usual.
+    /// Switches to another Prometheus, and drops the cached results.
     pub fn switch_to(&self, prometheus: Arc<PromqlClient>) {
-        self.asked.store(Arc::new(Asked::new(prometheus)));
-        self.kept.invalidate_all();
+        self.client.store(Arc::new(LimitedClient::new(prometheus)));
+        self.results.invalidate_all();
     }
 
-    /// The answer to a query, for a request of this user. Requests with the same
-    /// query share one answer; the first of them needs a permit.
+    /// The result of a query, for a request of this user. Requests with the same query share
+    /// one result; the first of them needs a permit.
     ///
     /// # Errors
     /// When Prometheus does not answer or no permit is free; errors are not cached.
     pub async fn fetch(
-        self: &Arc<Self>,
+        &self,
         query: &Arc<str>,
         purpose: Purpose,
         user: &str,
     ) -> Result<Arc<Answer>, QueryFailure> {
-        let mut permit = None;
-        let mut under_way = loop {
-            if let Some(answer) = self.kept.get(query).await {
-                count(&self.counts.hits);
-                return Ok(answer);
+        loop {
+            // In its own task the query continues and keeps its permit when a client
+            // disconnects; other clients may wait for the result.
+            let (cache, query) = (self.clone(), Arc::clone(query));
+            let user = user.to_owned();
+            let shared = tokio::spawn(async move { cache.share(query, purpose, &user).await });
+            match shared.await {
+                // Another user's request got no permit; this user may have one.
+                Ok((Err(QueryFailure::Saturated), false)) => {}
+                Ok((result, _)) => return result,
+                Err(_) => {
+                    let text = "no answer: the server stops";
+                    let error = Error::new(ErrorKind::Truncated, "Prometheus", text);
+                    let error = error.with_remedy("send the request again");
+                    return Err(QueryFailure::Failed(Arc::new(error)));
+                }
             }
-            if let Some(under_way) = self.join_or_start(query, &mut permit) {
-                break under_way;
-            }
-            permit = match self.permit(purpose, user).await {
-                Ok(permit) => Some(permit),
-                // Meanwhile another user's request may have fetched the answer.
-                Err(refused) => match self.kept.get(query).await {
-                    Some(answer) => return Ok(answer),
-                    None => return Err(refused),
-                },
-            };
-        };
-        let outcome = under_way.wait_for(Option::is_some).await;
-        let outcome = outcome.ok().and_then(|outcome| outcome.clone());
-        outcome
-            .unwrap_or_else(|| {
-                let text = "no answer: the server stops";
-                let error = Error::new(ErrorKind::Truncated, "Prometheus", text);
-                Err(Arc::new(error.with_remedy("send the request again")))
-            })
-            .map_err(QueryFailure::Failed)
+        }
     }
 
-    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, QueryFailure> {
-        let asked = self.asked.load_full();
+    /// The result of a query, and whether this request sent the query or tried to.
+    async fn share(
+        &self,
+        query: Arc<str>,
+        purpose: Purpose,
+        user: &str,
+    ) -> (Result<Arc<Answer>, QueryFailure>, bool) {
+        let is_first = AtomicBool::new(false);
+        let ask = async {
+            is_first.store(true, Ordering::Relaxed);
+            let client = self.client.load_full();
+            let _permit = self.permit(&client, purpose, user).await?;
+            count(&self.counts.misses);
+            let result = client.prometheus.query(&query, (self.clock)()).await;
+            count(match &result {
+                Ok(_) => &self.counts.answered,
+                Err(_) => &self.counts.failed,
+            });
+            let failed = |error| QueryFailure::Failed(Arc::new(error));
+            result.map(Arc::new).map_err(failed)
+        };
+        let result = self.results.try_get_with_by_ref(&query, ask).await;
+        let is_first = is_first.into_inner();
+        if !is_first && !matches!(&result, Err(error) if error.is_saturated()) {
+            count(&self.counts.hits);
+        }
+        (
+            result.map_err(|error| QueryFailure::clone(&error)),
+            is_first,
+        )
+    }
+
+    async fn permit(
+        &self,
+        client: &LimitedClient,
+        purpose: Purpose,
+        user: &str,
+    ) -> Result<Permit, QueryFailure> {
         let (permits, refused) = match purpose {
-            Purpose::Metric => (&asked.metrics, &self.counts.refused_metrics),
-            Purpose::Resource => (&asked.resources, &self.counts.refused_resources),
+            Purpose::Metric => (&client.metrics, &self.counts.refused_metrics),
+            Purpose::Resource => (&client.resources, &self.counts.refused_resources),
         };
         let permit = permits.take(user, PERMIT_TIMEOUT).await;
         permit.ok_or_else(|| {
@@ -167,54 +184,11 @@ impl AnswerCache {
             QueryFailure::Saturated
         })
     }
+}
 
-    /// The running query, or a new one with the permit. `None`: no query is running,
-    /// and there is no permit.
-    fn join_or_start(
-        self: &Arc<Self>,
-        query: &Arc<str>,
-        permit: &mut Option<Permit>,
-    ) -> Option<PendingAnswer> {
-        let mut all = self.under_way();
-        // The channel of a task that ended without an outcome is closed.
-        if let Some(known) = all.get(query).filter(|known| known.has_changed().is_ok()) {
-            count(&self.counts.hits);
-            return Some(known.clone());
-        }
-        let permit = permit.take()?;
-        count(&self.counts.misses);
-        let (sender, outcome) = watch::channel(None);
-        all.insert(Arc::clone(query), outcome.clone());
-        let (answers, query) = (Arc::clone(self), Arc::clone(query));
-        // The query runs in its own task, so that it continues and keeps its permit when
-        // a client disconnects; other clients may wait for the answer.
-        tokio::spawn(async move {
-            let outcome = answers.ask(&query).await;
-            if let Ok(answer) = &outcome {
-                let kept = answers.kept.insert(Arc::clone(&query), Arc::clone(answer));
-                kept.await;
-            }
-            answers.under_way().remove(&query);
-            drop(permit);
-            sender.send_replace(Some(outcome));
-        });
-        Some(outcome)
-    }
-
-    async fn ask(&self, query: &str) -> Outcome {
-        let prometheus = Arc::clone(&self.asked.load().prometheus);
-        let answer = prometheus.query(query, (self.clock)()).await;
-        count(match &answer {
-            Ok(_) => &self.counts.answered,
-            Err(_) => &self.counts.failed,
-        });
-        answer.map(Arc::new).map_err(Arc::new)
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Arc<str>, PendingAnswer>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+impl QueryFailure {
+    const fn is_saturated(&self) -> bool {
+        matches!(self, Self::Saturated)
     }
 }
 
@@ -227,25 +201,31 @@ mod tests {
     use super::*;
     use crate::settings::{PrometheusSettings, parse_url};
     use crate::testing::fake_prometheus::FakePrometheus;
+    use crate::{KeyHasher, Prometheus};
     use aggregated_apiserver::testing::test_server::until;
 
     fn settings(fake: &FakePrometheus) -> PrometheusSettings {
         PrometheusSettings::new(parse_url(&fake.url()).unwrap())
     }
 
+    fn promql(settings: PrometheusSettings) -> Arc<PromqlClient> {
+        let prometheus = Prometheus::new(settings, KeyHasher::new()).unwrap();
+        Arc::new(prometheus.promql())
+    }
+
     fn client(fake: &FakePrometheus) -> Arc<PromqlClient> {
-        Arc::new(PromqlClient::alone(settings(fake)).unwrap())
+        promql(settings(fake))
     }
 
     /// A cache of a Prometheus that never answers; its queries end after `timeout`.
-    fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<AnswerCache> {
+    fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> QueryCache {
         fake.stall();
         let mut settings = settings(fake);
         settings.max_concurrent_queries = most;
         settings.timeout = timeout;
-        let prometheus = Arc::new(PromqlClient::alone(settings).unwrap());
+        let prometheus = promql(settings);
         let clock = || Timestamp::from_secs(1);
-        Arc::new(AnswerCache::new(prometheus, clock, Duration::from_secs(5)))
+        QueryCache::new(prometheus, clock, Duration::from_secs(5))
     }
 
     #[tokio::test]
@@ -295,8 +275,7 @@ mod tests {
             ));
         }
         let clock = || Timestamp::from_secs(1);
-        let answers = AnswerCache::new(client(&one), clock, Duration::from_secs(60));
-        let answers = Arc::new(answers);
+        let answers = QueryCache::new(client(&one), clock, Duration::from_secs(60));
         let ask = async |query: &str| answers.fetch(&query.into(), Purpose::Metric, "u").await;
         let is = |answer: &Answer, wanted: f64| matches!(answer, Answer::Scalar(value, _) if (value - wanted).abs() < f64::EPSILON);
         for _ in 0..3 {
