@@ -105,17 +105,16 @@ impl WatchRegistry {
         self.troubles(|_| true)
     }
 
-    fn troubles(&self, wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
-        let unbound = self.unbound();
-        let watches = self.watches().into_iter().filter(wanted);
+    fn troubles(&self, is_wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
+        let watches = self.watches().into_iter().filter(is_wanted);
         let mut troubles: Vec<(Arc<str>, String)> = watches
             .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?)))
             .collect();
         // One missing ClusterRoleBinding breaks all these watches: report it once.
-        if let Some(why) = unbound {
-            let before = troubles.len();
+        if let Some(why) = self.unbound() {
+            let all = troubles.len();
             troubles.retain(|(name, _)| !INVENTORY.contains(&&**name));
-            if troubles.len() < before {
+            if troubles.len() < all {
                 troubles.push(("inventory".into(), why));
             }
         }
@@ -126,14 +125,14 @@ impl WatchRegistry {
     /// watch of the inventory is forbidden.
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
-        let inner = self.0.lock();
-        let mut last = None;
-        for name in INVENTORY {
-            let error = inner.watches.get(name)?.condition.state().reason()?;
-            last = Some(error).filter(|error| error.is_forbidden());
-            last?;
-        }
-        let remedy = Binding::Inventory.remedy(&last?.to_string())?;
+        let watches = self.watches();
+        let refusal = |name: &&str| {
+            let watch = watches.iter().find(|watch| *watch.name == **name)?;
+            let reason = watch.condition.state().reason()?;
+            reason.is_forbidden().then_some(reason)
+        };
+        let refusals: Option<Vec<&CallError>> = INVENTORY.iter().map(refusal).collect();
+        let remedy = Binding::Inventory.remedy(&refusals?.last()?.to_string())?;
         Some(format!(
             "the server may list none of {}: {remedy}",
             INVENTORY.join(", ")

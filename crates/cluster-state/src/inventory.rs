@@ -67,20 +67,14 @@ impl Watches {
         }
     }
 
-    /// The current inventory. It is empty until pods, namespaces and (unless forbidden)
-    /// nodes have been listed once, so that no pod is served.
-    #[must_use]
-    pub fn inventory(&self) -> Arc<Inventory> {
-        Arc::clone(&self.inventory.borrow())
-    }
-
     /// The names of objects of any kind. They are kept up to date as long as the watches last.
     #[must_use]
     pub fn names(&self) -> WatchedNames {
         self.names.clone()
     }
 
-    /// The inventory for tasks that wait for changes or outlive the watches.
+    /// The inventory. It is empty until pods, namespaces and (unless forbidden) nodes have
+    /// been listed once, so that no pod is served.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
         self.inventory.clone()

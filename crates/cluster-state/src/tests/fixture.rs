@@ -54,6 +54,10 @@ impl Scene {
         }
     }
 
+    pub(super) fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.watches.subscribe().borrow())
+    }
+
     /// The first inventory that `wanted` accepts.
     pub(super) async fn until(&self, wanted: impl Fn(&Inventory) -> bool) -> Arc<Inventory> {
         let mut watch = self.watches.subscribe();
@@ -62,7 +66,7 @@ impl Scene {
             Ok(found) => Arc::clone(&found.unwrap()),
             Err(_) => panic!(
                 "never: {:?} {:?}",
-                self.watches.inventory(),
+                self.inventory(),
                 self.registry.watches()
             ),
         }

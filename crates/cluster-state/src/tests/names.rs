@@ -109,6 +109,6 @@ async fn objects_outside_of_namespaces_and_services_are_found_on_request() {
         let found = names.matching(&kind, None, &all);
         assert_eq!(found.await, Some(vec![Arc::from(name)]), "{plural}");
     }
-    let inventory = scene.watches.inventory();
+    let inventory = scene.inventory();
     assert!(owners_of(&inventory, "a").is_empty(), "{inventory:?}");
 }

@@ -60,7 +60,7 @@ async fn before_the_first_list_there_are_no_pods_and_readiness_has_the_reason() 
     kube.fault("/api/v1/nodes", Fault::Stall);
     let scene = Scene::watching(kube).await;
     eventually("pods", || scene.health("pods").trouble().is_none()).await;
-    let inventory = scene.watches.inventory();
+    let inventory = scene.inventory();
     assert_eq!(inventory.authority, InventoryOrigin::Cluster);
     assert!(inventory.pods.is_empty());
     assert!(scene.unready("nodes").is_some());
@@ -107,7 +107,7 @@ async fn changes_are_published_and_unused_fields_are_no_changes() {
     let has_arrived = || scene.health("pods").left_out == 1;
     eventually("the beat has arrived", has_arrived).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert!(Arc::ptr_eq(&before, &scene.watches.inventory()));
+    assert!(Arc::ptr_eq(&before, &scene.inventory()));
     scene.kube.put(PODS, ending);
     let ends = |now: &Inventory| now.pods.iter().any(|pod| pod.terminating);
     let after = scene.until(ends).await;
@@ -172,7 +172,7 @@ async fn during_an_outage_objects_are_kept_and_their_age_grows() {
     scene.kube.cut_watches();
     let broken = || scene.health("pods").trouble().is_some();
     eventually("broken", broken).await;
-    assert_eq!(scene.watches.inventory().pods.len(), 1);
+    assert_eq!(scene.inventory().pods.len(), 1);
     assert!(scene.registry.unready().is_empty());
     assert!(scene.health("pods").age(Instant::now()).is_some());
     scene.kube.put(PODS, pod("b"));
@@ -200,7 +200,7 @@ async fn the_watches_wait_for_a_server_that_starts_later() {
     let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());
     kube.put(PODS, pod("a"));
     eventually("ready", || registry.unready().is_empty()).await;
-    eventually("pods", || watches.inventory().pods.len() == 1).await;
+    eventually("pods", || watches.subscribe().borrow().pods.len() == 1).await;
 }
 
 #[tokio::test]
