@@ -25,14 +25,14 @@ test: prerequisites
 # Against stores that Debian does not have, built first; the table of the run
 # goes into docs/stores.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
-test-slow: prerequisites stores controlplane helm peer keda test-oldest
+test-slow: prerequisites programs stores controlplane helm peer keda test-oldest
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 	WORLDS=300 $(CARGO) test --locked -p gpu-metrics --test numbers weather::random
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
 
 # Install, an HPA up and down, check and explain on the oldest Kubernetes that is
 # supported; ten minutes more, once.
-test-oldest: prerequisites
+test-oldest: prerequisites programs
 	@e2e/controlplane/build.sh oldest
 	KUBEBUILDER_ASSETS=$$(e2e/controlplane/build.sh oldest where) $(CARGO) test --locked --workspace --test e2e -- \
 	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check:: cluster::explaining::

@@ -31,7 +31,7 @@ use crate::telemetry::metrics::catalog;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
-use aggregated_apiserver::certificates::named::NamedFiles;
+use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
@@ -63,6 +63,8 @@ const REVIEW_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) enum CertificateSource {
     /// Two files that another program writes.
     Files(Files),
+    /// A pair that was made in memory.
+    Made(Pair),
     /// A Secret with this name, in the namespace of the Service, which the server writes itself.
     Managed(managed::ManagedSettings, String),
 }
@@ -100,8 +102,6 @@ pub(crate) struct ServerSettings {
     pub operators: Option<TcpListener>,
     pub offer: TlsOptions,
     pub certificate: CertificateSource,
-    /// Certificates for specific host names.
-    pub named: Vec<NamedFiles>,
     pub accesses: ClusterAccesses,
     pub lookup: AuthenticationLookup,
     /// Flags that replace keys of the authentication ConfigMap.
@@ -177,8 +177,7 @@ pub(crate) async fn run(
             .serves_resources
             .store(has_resources, Ordering::Relaxed);
     }
-    let certificates =
-        background.keep_certificates(settings.certificate, settings.named, &lister, &shutdown);
+    let certificates = background.keep_certificate(settings.certificate, &lister, &shutdown);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
     let reload = Reload::new(file, &settings.pod, &telemetry);
     background.own.push(reload.refused());

@@ -1,6 +1,5 @@
 //! The command line: the flags of the server, which is the only command.
 
-pub mod certs;
 mod serve;
 
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! Flags of prometheus-adapter that have no effect here. They are accepted, so that a
 //! Deployment works after a change of only its image. Each is reported once. None of them
-//! restricts access or TLS; the flags that do so are implemented.
+//! restricts access.
 
 use std::ffi::OsString;
 
@@ -8,12 +8,13 @@ const KLOG: &str = "flags of klog are not supported: see --v and --logging-forma
 const CLIENT: &str = "requests to kube-apiserver are few and not throttled";
 const PROFILING: &str = "there is no profiling endpoint";
 const PRIORITY: &str = "concurrent requests are limited: see --max-requests-inflight";
+const SUITES: &str = "only suites with forward secrecy and authenticated encryption are offered";
 const STREAMS: &str = "streams are limited: 250 to a front proxy, 16 to others";
 
 /// The flags, whether they take a value (`--name value` or `--name=value`, else `--name` or
 /// `--name=true`), and why they have no effect. Sources: custom-metrics-apiserver
 /// `pkg/cmd/builder.go`, apiserver `pkg/server/options`, klog.
-const FLAGS: [(&str, bool, &str); 23] = [
+const FLAGS: [(&str, bool, &str); 25] = [
     ("discovery-interval", true, "kinds are read at each relist"),
     ("client-qps", true, CLIENT),
     ("client-burst", true, CLIENT),
@@ -26,6 +27,12 @@ const FLAGS: [(&str, bool, &str); 23] = [
     ("log-flush-frequency", true, KLOG),
     ("stderrthreshold", true, KLOG),
     ("vmodule", true, KLOG),
+    ("tls-cipher-suites", true, SUITES),
+    (
+        "tls-sni-cert-key",
+        true,
+        "one certificate is served: see --tls-cert-file",
+    ),
     ("profiling", false, PROFILING),
     ("contention-profiling", false, PROFILING),
     ("enable-priority-and-fairness", false, PRIORITY),

@@ -94,9 +94,10 @@ async fn a_file_that_is_being_written_is_not_used() {
     let mut scene = Scene::new("");
     let path = scene.path();
     let writing = async {
-        for host in ["h", "hal", "half", "halfw"] {
-            tokio::time::sleep(EVERY).await;
-            std::fs::write(&path, SECOND.replace("two", host)).unwrap();
+        // At least one write between two looks.
+        for part in 0..8 {
+            tokio::time::sleep(EVERY / 2).await;
+            std::fs::write(&path, SECOND.replace("two", &format!("part{part}"))).unwrap();
         }
         std::fs::write(&path, SECOND).unwrap();
     };

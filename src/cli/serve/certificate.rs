@@ -1,38 +1,37 @@
-//! The TLS settings and the serving certificates.
+//! The TLS settings and the serving certificate.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::files::Files;
-use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::certificates::managed::{self, service_names};
+use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::serve::tls_options::{ONLY_TLS13, TlsOptions};
 use configuration::flags::SERVICE_ACCOUNT;
+use rustls::ALL_VERSIONS;
 
 use crate::app::server::CertificateSource;
 
+use super::Failure;
 use super::flags::{Listening, MinVersion};
-use super::{Failure, certs};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Longer than a process runs.
+const TEN_YEARS: Duration = Duration::from_secs(3650 * 86_400);
 
 /// The offered TLS settings. Versions before 1.2 are not implemented.
-pub(super) fn offer(args: &Listening) -> Result<TlsOptions, Failure> {
-    let mut offer = TlsOptions {
+pub(super) fn offer(args: &Listening) -> TlsOptions {
+    TlsOptions {
         http2: !args.disable_http2,
-        ..TlsOptions::default()
-    };
-    if args.tls_min_version == MinVersion::Tls13 {
-        offer.versions = ONLY_TLS13;
+        versions: match args.tls_min_version {
+            MinVersion::Tls13 => ONLY_TLS13,
+            _ => ALL_VERSIONS,
+        },
     }
-    if !args.tls_cipher_suites.is_empty() {
-        let left_out = offer.choose(&args.tls_cipher_suites);
-        let left_out =
-            left_out.map_err(|error| Failure::Usage(format!("--tls-cipher-suites: {error}")))?;
-        if !left_out.is_empty() {
-            let names = left_out.join(", ");
-            tracing::warn!("--tls-cipher-suites: not supported, and ignored: {names}");
-        }
-    }
-    Ok(offer)
 }
 
 /// The files of the flags; without them, the server issues its own certificate.
@@ -47,14 +46,9 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     if let Some(dir) = &args.cert_dir {
         return in_directory(dir, args);
     }
-    let service = service(args).ok_or_else(|| {
-        Failure::Usage(
-            "the namespace of this server is unknown: outside of a pod set --service \
-             NAMESPACE/NAME, or a certificate with --tls-cert-file and --tls-private-key-file or \
-             --cert-dir"
-                .to_owned(),
-        )
-    })?;
+    let Some(service) = service(args) else {
+        return in_memory(None, "set --service NAMESPACE/NAME outside of a pod");
+    };
     let mut settings = managed::ManagedSettings::new(service);
     settings.take_over = args.take_over;
     Ok(CertificateSource::Managed(
@@ -63,8 +57,7 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     ))
 }
 
-/// A pair with one of the usual names. If there is none, a self-signed one is made, as
-/// prometheus-adapter does.
+/// A pair with one of the usual names.
 fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failure> {
     let pair = |name: &str| {
         Files::new(
@@ -78,13 +71,31 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
             return Ok(CertificateSource::Files(files));
         }
     }
-    certs::make_for(dir, service(args), SystemTime::now())?;
+    in_memory(service(args).as_ref(), "remove --cert-dir")
+}
+
+/// A pair that lasts as long as the process, as prometheus-adapter makes it.
+fn in_memory(service: Option<&ServiceName>, remedy: &str) -> Result<CertificateSource, Failure> {
+    let now = SystemTime::now();
+    let validity = Validity {
+        not_before: now - HOUR,
+        not_after: now + TEN_YEARS,
+    };
+    let of_service = service.map(service_names);
+    let names = of_service.iter().flatten().map(String::as_str);
+    let names: Vec<&str> = names.chain(["localhost"]).collect();
+    let usage = |error: String| Failure::Usage(format!("--service: {error}"));
+    let authority = CertificateAuthority::new("gpu-metrics-apiserver", validity).map_err(usage)?;
+    let local = [Ipv4Addr::LOCALHOST.into()];
+    let issued = authority.serving(&names, &local, validity).map_err(usage)?;
+    let chain = (issued.certificate_pem.as_bytes(), "certificate");
+    let key = (issued.key_pem.as_bytes(), "key");
+    let pair = Pair::read(chain, key).map_err(Failure::Failed)?;
     tracing::warn!(
-        dir = %dir.display(),
-        "made a self-signed certificate: kube-apiserver cannot verify it; remove --cert-dir, and \
-         the server issues one that kube-apiserver can verify"
+        "made a self-signed certificate, which kube-apiserver cannot verify: {remedy}, and the \
+         server issues one that it can verify"
     );
-    Ok(CertificateSource::Files(pair("tls")))
+    Ok(CertificateSource::Made(pair))
 }
 
 /// The server's Service. A name without a namespace is in the pod's namespace.
@@ -115,27 +126,21 @@ mod tests {
         args: ServeArgs,
     }
 
-    /// The files of the serving certificate.
-    fn files(dir: &Path, flags: &[&str]) -> Files {
+    fn source(dir: &Path, flags: &[&str]) -> CertificateSource {
         let directory = format!("--cert-dir={}", dir.display());
         let words = [&["serve", &directory], flags].concat();
         let line = Line::try_parse_from(words).unwrap();
-        match default(&line.args.listening) {
-            Ok(CertificateSource::Files(files)) => files,
-            other => panic!("{other:?}"),
-        }
+        default(&line.args.listening).unwrap()
     }
 
     #[test]
-    fn a_directory_with_only_an_authority_gets_a_pair() {
+    fn a_directory_without_a_pair_is_not_written_to() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("ca.crt"), "another").unwrap();
-        for _ in 0..2 {
-            files(dir.path(), &["--service=n/s"]);
-            assert!(dir.path().join("tls.crt").exists());
-        }
-        let kept = std::fs::read(dir.path().join("ca.crt")).unwrap();
-        assert_eq!(kept, b"another");
+        let CertificateSource::Made(pair) = source(dir.path(), &["--service=n/s"]) else {
+            panic!("not made");
+        };
+        assert!(pair.names().iter().any(|name| name == "s.n.svc"));
+        assert!(dir.path().read_dir().unwrap().next().is_none());
     }
 
     /// prometheus-adapter's chart sets both flags if it has a certificate.
@@ -143,8 +148,9 @@ mod tests {
     fn files_of_a_pair_take_precedence_over_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let flags = ["--tls-cert-file=/c", "--tls-private-key-file=/k"];
-        let files = files(dir.path(), &flags);
+        let CertificateSource::Files(files) = source(dir.path(), &flags) else {
+            panic!("not the files");
+        };
         assert_eq!(files.certificate, Path::new("/c"));
-        assert!(dir.path().read_dir().unwrap().next().is_none());
     }
 }

@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 
-use aggregated_apiserver::certificates::files::Files;
-use aggregated_apiserver::certificates::named::NamedFiles;
 use apimachinery::duration::parse_duration;
 use configuration::CERTIFICATE_SECRET;
 use configuration::flags::PrometheusFlags;
@@ -73,21 +71,13 @@ pub(super) struct Listening {
     #[arg(long, requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
     /// Directory with tls.crt and tls.key (or apiserver.crt and apiserver.key). If it has
-    /// neither pair, a self-signed pair is written there. --tls-cert-file takes
-    /// precedence
+    /// neither pair, the server makes one in memory, which kube-apiserver cannot verify.
+    /// --tls-cert-file takes precedence
     #[arg(long)]
     pub(super) cert_dir: Option<PathBuf>,
     /// Minimum TLS version
     #[arg(long, value_enum, default_value_t)]
     pub(super) tls_min_version: MinVersion,
-    /// Cipher suites of TLS 1.2, separated by commas [default: all secure suites]
-    #[arg(long, value_delimiter = ',')]
-    pub(super) tls_cipher_suites: Vec<String>,
-    /// Certificate and key for certain server names: CERT,KEY or CERT,KEY:NAME,*.DOMAIN.
-    /// Without names, the names of the certificate are used. May be repeated; reloaded
-    /// when a file changes
-    #[arg(long, value_parser = sni_pair, value_name = "CERT,KEY[:NAMES]")]
-    pub(super) tls_sni_cert_key: Vec<NamedFiles>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = CERTIFICATE_SECRET)]
@@ -211,29 +201,6 @@ pub(super) struct TrustFlags {
     /// Prefixes of headers with extra fields of the user
     #[arg(long, value_delimiter = ',')]
     pub(super) requestheader_extra_headers_prefix: Option<Vec<String>>,
-}
-
-/// `CERT,KEY` or `CERT,KEY:NAME,NAME`
-/// (`k8s.io/component-base/cli/flag/namedcertkey_flag.go`).
-fn sni_pair(text: &str) -> Result<NamedFiles, String> {
-    let (files, names) = match text.split_once(':') {
-        Some((_, names)) if names.trim().is_empty() => {
-            return Err("write names after the colon, or remove it".to_owned());
-        }
-        Some((files, names)) => (files, names),
-        None => (text, ""),
-    };
-    let files: Vec<&str> = files.split(',').map(str::trim).collect();
-    let [certificate, key] = files[..] else {
-        return Err("write two files, CERT,KEY or CERT,KEY:NAME,NAME".to_owned());
-    };
-    let names = names
-        .split(',')
-        .map(|name| name.trim().to_ascii_lowercase());
-    Ok(NamedFiles {
-        files: Files::new(certificate.into(), key.into()),
-        names: names.filter(|name| !name.is_empty()).collect(),
-    })
 }
 
 /// A duration above zero.

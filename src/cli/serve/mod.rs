@@ -22,7 +22,7 @@ use crate::app::server::{self, Ended, ServerSettings};
 use crate::app::signals::Signals;
 use crate::telemetry;
 
-use super::{Failure, certs};
+use super::Failure;
 pub(crate) use flags::ServeArgs;
 use flags::{Listening, Logging, MinVersion, RuleFlags};
 
@@ -113,9 +113,8 @@ fn settings(args: &ServeArgs, loaded: Loaded, ports: &Ports) -> Result<ServerSet
         relist: relist_times(&args.rules),
         tcp: listener(&ports.api)?,
         operators: ports.operators.as_ref().map(listener).transpose()?,
-        offer: certificate::offer(listening)?,
+        offer: certificate::offer(listening),
         certificate: certificate::default(listening)?,
-        named: listening.tls_sni_cert_key.clone(),
         accesses: trust::accesses(&args.cluster),
         lookup: trust::lookup(&args.cluster),
         overlay: trust::overlay(&args.trust),

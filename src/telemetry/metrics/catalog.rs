@@ -131,7 +131,7 @@ catalog! {
     CONNECTIONS = Gauge "gpu_metrics_apiserver_connections" []
         "Open connections";
     CERTIFICATE_EXPIRY = Gauge "gpu_metrics_apiserver_certificate_expiry_timestamp_seconds" ["use"]
-        "When the first certificate of a use expires: serving, or named (--tls-sni-cert-key)";
+        "When the certificate expires";
     CERTIFICATE_FAILURES = Counter "gpu_metrics_apiserver_certificate_reload_failures" ["use"]
         "Times that a new certificate could not be obtained or used; the former one stays in force";
     WATCH_TIME = Gauge "gpu_metrics_apiserver_watch_last_event_timestamp_seconds" ["resource"]

@@ -6,14 +6,12 @@
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is built once, with [`Serving`] as its resolver, or with
-//! several of them behind [`named::ByName`]. Only the pair in each changes. If a new pair
-//! is invalid, the old one stays in force.
+//! The TLS configuration is built once, with [`Serving`] as its resolver. Only the pair in
+//! it changes. If a new pair is invalid, the old one stays in force.
 
 pub mod authority;
 pub mod files;
 pub mod managed;
-pub mod named;
 pub mod pair;
 
 use std::fmt;
@@ -140,7 +138,7 @@ impl CertificateStatus {
 
 /// The reading end of the certificate's channel, which rustls asks for the pair in force at
 /// each handshake. Without a pair every handshake fails. The server name is ignored, because
-/// an aggregator may send none; [`named::ByName`] selects pairs by name.
+/// an aggregator may send none.
 #[derive(Clone, Debug)]
 pub struct Serving {
     /// For readiness and metrics.
@@ -179,7 +177,7 @@ impl Publisher {
     }
 
     /// Puts a pair in force: new handshakes present it.
-    pub(crate) fn serve(&self, pair: Pair) {
+    pub fn serve(&self, pair: Pair) {
         let (names, until) = (pair.names().to_vec(), moment(pair.validity().not_after));
         self.0.send_modify(|status| {
             status.condition.set(None, Instant::now());

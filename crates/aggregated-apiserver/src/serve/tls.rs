@@ -48,15 +48,13 @@ pub fn server_config(
 /// A configuration with `offer`, whose certificate is resolved at each handshake.
 ///
 /// # Errors
-/// When an authority is invalid, or no suite belongs to an offered version.
+/// When an authority is invalid.
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
     clients: &ClientAuth,
     offer: &TlsOptions,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut provider = default_provider();
-    provider.cipher_suites.clone_from(&offer.suites);
-    let provider = Arc::new(provider);
+    let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(offer.versions)?;
     let builder = match clients {

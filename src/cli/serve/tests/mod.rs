@@ -8,15 +8,10 @@ mod trust;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Parser;
-use rustls::ClientConfig;
-use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsConnector;
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::testing::test_server::{TestResponse, TestServer, head, until, validity};
@@ -165,40 +160,6 @@ async fn get(
     let head = head("GET", target, headers);
     let config = server.client_config(shown, &["http/1.1"]);
     server.raw_with(config, head.as_bytes()).await
-}
-
-/// The certificate that the server presents for a name; `None`: it is not valid for the name.
-async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static>> {
-    let config: ClientConfig = server.client_config(None, &["http/1.1"]);
-    let tcp = TcpStream::connect(server.address).await.unwrap();
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, tcp).await.ok()?;
-    let (_, connection) = stream.get_ref();
-    Some(connection.peer_certificates()?[0].clone().into_owned())
-}
-
-#[tokio::test]
-async fn a_pair_for_names_is_presented_for_these_names_only() {
-    let scene = Scene::new().await;
-    let of_certificate = scene.pair("read", &["a.test"]);
-    let given = scene.pair("given", &["x.b.test", "y.b.test", "elsewhere.test"]);
-    let server = scene
-        .serve(&[
-            format!("--tls-sni-cert-key={of_certificate}"),
-            "--tls-sni-cert-key".to_owned(),
-            format!("{given}:*.b.test"),
-        ])
-        .await;
-    for name in ["a.test", "x.b.test", "y.b.test"] {
-        until(name, async || shown(&server, name).await.is_some()).await;
-    }
-    let x = shown(&server, "x.b.test").await;
-    assert_eq!(x, shown(&server, "y.b.test").await);
-    assert_ne!(x, shown(&server, "a.test").await);
-    assert_ne!(x, shown(&server, "localhost").await);
-    // Given names replace those of the certificate.
-    assert_eq!(shown(&server, "elsewhere.test").await, None);
 }
 
 #[tokio::test]

@@ -17,12 +17,10 @@ const WITH_EFFECT: &str = "
     prometheus-verb=GET requestheader-allowed-names=a,b requestheader-client-ca-file=/ca.crt
     requestheader-extra-headers-prefix=x-remote-extra- requestheader-group-headers=x-remote-group
     requestheader-username-headers=x-remote-user secure-port=443 tls-cert-file=/tls.crt
-    tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA
-    tls-min-version=VersionTLS12 tls-private-key-file=/tls.key
-    tls-sni-cert-key=/a.crt,/a.key:*.foo.com,foo.com v=6
+    tls-min-version=VersionTLS12 tls-private-key-file=/tls.key v=6
 ";
 
-/// Flags that are accepted without effect. None of them concerns trust, permissions or TLS.
+/// Flags that are accepted without effect. None of them concerns trust or permissions.
 const WITHOUT_EFFECT: &str = "
     audit-log-batch-buffer-size=10000 audit-log-batch-max-size=1 audit-log-batch-max-wait=1s
     audit-log-batch-throttle-burst=1 audit-log-batch-throttle-enable
@@ -39,6 +37,8 @@ const WITHOUT_EFFECT: &str = "
     debug-socket-path=/socket discovery-interval=10m enable-priority-and-fairness
     http2-max-streams-per-connection=100 log-flush-frequency=5s permit-address-sharing
     permit-port-sharing profiling vmodule=a=1
+    tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA
+    tls-sni-cert-key=/a.crt,/a.key:*.foo.com,foo.com
 ";
 
 /// A flag that another one requires, in both programs.
@@ -78,54 +78,19 @@ fn every_flag_is_accepted_in_every_form_and_reported_if_it_has_no_effect() {
 fn flags_that_restrict_trust_and_tls_have_an_effect() {
     let (args, said) = parse(&[
         "--tls-min-version=VersionTLS13",
-        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         "--disable-http2-serving",
         "--authentication-skip-lookup",
         "--authentication-tolerate-lookup-failure",
     ])
     .unwrap();
     assert_eq!(said, Vec::<String>::new());
-    let offer = super::super::certificate::offer(&args.listening).unwrap();
+    let offer = super::super::certificate::offer(&args.listening);
     assert!(!offer.http2);
     let versions = aggregated_apiserver::serve::tls_options::ONLY_TLS13;
     assert_eq!(offer.versions, versions);
-    let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
-    assert_eq!(of_1_2.count(), 1);
     let lookup = super::super::trust::lookup(&args.cluster);
     assert_eq!(lookup, crate::app::server::AuthenticationLookup::Skipped);
     assert!(parse(&["--tls-min-version=VersionTLS99"]).is_err());
-    let (args, _) = parse(&["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"]).unwrap();
-    assert!(super::super::certificate::offer(&args.listening).is_err());
-}
-
-#[test]
-fn pairs_for_names_are_parsed_as_in_kube_apiserver() {
-    let read = |text: &str| {
-        let (args, _) = parse(&["--tls-sni-cert-key", text])?;
-        let pair = args.listening.tls_sni_cert_key[0].clone();
-        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
-        let (certificate, key) = (path(pair.files.certificate), path(pair.files.key));
-        Ok::<_, String>((certificate, key, pair.names))
-    };
-    let pair = |names: &[&str]| {
-        let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Ok(("foo.crt".to_owned(), "foo.key".to_owned(), names))
-    };
-    // component-base `cli/flag/namedcertkey_flag_test.go`.
-    for (text, names) in [
-        ("foo.crt,foo.key", &[][..]),
-        ("  foo.crt , foo.key    ", &[]),
-        ("foo.crt,foo.key:abc", &["abc"]),
-        ("foo.crt,foo.key: abc  ", &["abc"]),
-        ("foo.crt,foo.key:*.Foo.com,bar", &["*.foo.com", "bar"]),
-    ] {
-        assert_eq!(read(text), pair(names));
-    }
-    for wrong in ["foo.crt", "foo.crt,foo.key,abc", "foo.crt,foo.key:", ""] {
-        assert!(read(wrong).is_err(), "{wrong}");
-    }
-    let (args, _) = parse(&["--tls-sni-cert-key=a,b", "--tls-sni-cert-key=c,d:e"]).unwrap();
-    assert_eq!(args.listening.tls_sni_cert_key.len(), 2);
 }
 
 /// As in the adapter, with several credentials for Prometheus.
