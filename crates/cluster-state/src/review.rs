@@ -173,8 +173,8 @@ impl KubeReviewer {
         decoded.map_err(|error| {
             if former.is_some() {
                 tracing::error!(
-                    "a review failed, and its request is refused: {error} (others that fail are \
-                     not logged until one succeeds)"
+                    "a review failed, and its request is refused (others that fail are not \
+                     logged until one succeeds): {error}"
                 );
             }
             ReviewError(error.to_string())
