@@ -22,7 +22,8 @@ use crate::program::{eventually, found_if, ok_if};
 
 const IDLE: usize = 500;
 const SLOW: usize = 200;
-const BUSY: usize = 200;
+/// Fewer than the connections that stay open.
+const BUSY: usize = 40;
 
 /// How much longer a request may take during the crowd than a request that kube-apiserver
 /// answers itself: other tests may use the same cores.
@@ -83,6 +84,62 @@ async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
     let (first, last) = (left[0], left[left.len() - 1]);
     // A crowd uses the memory that the previous one left.
     assert!(last <= first + GROWN_KIB, "{before}: {left:?}");
+}
+
+/// Connections of anonymous clients that hold as much memory of the server as they can.
+const FLOOD: usize = 1000;
+/// The bytes of a header that a client without a certificate may send, and a little less.
+const LONG: usize = 15_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn anonymous_connections_hold_little_memory() {
+    raise_files();
+    let lab = Lab::start().await;
+    let http2 = tls(&lab, b"h2");
+    let server = lab.server.as_ref().unwrap();
+    let before = server.resident_kib();
+    let mut most = before;
+    let mut flood = Vec::new();
+    for _ in 0..FLOOD {
+        let tcp = connect(lab.port).await;
+        if let Ok(mut stream) = handshake(&http2, tcp).await {
+            // The server may have closed the connection.
+            let _ = stream.write_all(&unfinished_requests()).await;
+            let _ = stream.flush().await;
+            flood.push(stream);
+        }
+        most = most.max(server.resident_kib());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    most = most.max(server.resident_kib());
+    println!(
+        "{} anonymous connections: VmRSS {before} KiB before, {most} at most",
+        flood.len()
+    );
+    assert!(most <= before + KEPT_KIB, "{before} KiB, then {most} KiB");
+    let api_client = reader(&lab);
+    let reply = api_client.get("/apis/custom.metrics.k8s.io/v1beta2").await;
+    assert_eq!(reply.code, 200, "{reply:?}");
+}
+
+/// HTTP/2 frames of requests whose bodies never come, and of one whose header never ends.
+fn unfinished_requests() -> Vec<u8> {
+    const END_HEADERS: u8 = 4;
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    // GET https://x/ and a long literal header (RFC 7541, sections 6.1 and 6.2.2). The name of
+    // the host enters the table of header compression, which then keeps the whole frame.
+    let mut block = vec![0x82, 0x87, 0x84, 0x41, 1, b'x', 0, 1, b'a', 0x7f];
+    let rest = LONG - 127;
+    block.extend([(rest % 128) as u8 | 0x80, (rest / 128) as u8]);
+    block.resize(block.len() + LONG, b'a');
+    for request in 0_u8..17 {
+        let flags = if request < 16 { END_HEADERS } else { 0 };
+        let length = u32::try_from(block.len()).unwrap().to_be_bytes();
+        bytes.extend(&length[1..]);
+        bytes.extend([1, flags, 0, 0, 0, 2 * request + 1]);
+        bytes.extend(&block);
+    }
+    bytes
 }
 
 /// This process needs a descriptor for each connection of the crowd.

@@ -243,7 +243,7 @@ pub(super) const APISERVICES: [&str; 3] = [
 pub(crate) fn listening(server: &Program) -> u16 {
     server.find_in_stderr("the address", PATIENCE, |said| {
         let line = said.lines().find(|line| line.contains("listening"))?;
-        let (_, rest) = line.split_once("address=0.0.0.0:")?;
+        let (_, rest) = line.split_once("address=[::]:")?;
         rest.split_whitespace().next()?.parse().ok()
     })
 }

@@ -182,7 +182,7 @@ impl Api {
             params: params.map_err(|reason| Refusal::Malformed(reason.clone()))?,
             now: (self.inner.clock)(),
             user: context.user_name(),
-            may_list_pods: parsed.may_list_pods.get().copied().unwrap_or(true),
+            may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
         })
     }
 }

@@ -51,6 +51,16 @@ pub(super) async fn explanations(
     next.run(request).await
 }
 
+/// Lets explanations and lists of devices name the pods of all namespaces.
+pub(super) async fn all_pods(
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let _ = parsed.may_list_pods.set(true);
+    next.run(request).await
+}
+
 /// Refuses methods other than GET, because all resources are read-only.
 pub(super) async fn only_get(
     Extension(context): Extension<Arc<RequestContext>>,

@@ -34,7 +34,7 @@ pub(super) struct ParsedRequest {
     pub(super) target: Result<ApiTarget, PathError>,
     pub(super) params: Result<Params, String>,
     /// Whether the user may list the pods of all namespaces. Set by the layer that
-    /// authorizes explanations. Without that layer, explanations name all pods.
+    /// authorizes explanations. Unset: no.
     pub(super) may_list_pods: OnceLock<bool>,
 }
 

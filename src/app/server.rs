@@ -50,7 +50,7 @@ use configuration::clients::Clients;
 use prometheus_source::cache::QueryCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
-const OPERATORS: u32 = 64;
+const OPERATORS: usize = 64;
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 3] = ["pods", "namespaces", "nodes"];

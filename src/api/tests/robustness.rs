@@ -96,7 +96,7 @@ async fn s091_oversized_requests_are_refused_quickly() {
     let lines: Vec<String> = (0..2000).map(|index| format!("X-{index}")).collect();
     let lines: Vec<_> = lines.iter().map(|name| (name.as_str(), "y")).collect();
     assert_eq!(server.send("GET", &pods, &lines).await.status, 431);
-    assert_eq!(server.send("GET", &pods, &lines[..900]).await.status, 200);
+    assert_eq!(server.send("GET", &pods, &lines[..100]).await.status, 200);
     assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!(fixture.times_asked(), 1);
 }

@@ -5,7 +5,7 @@
 //! `pkg/server/options`. Flags of the adapter that this server does not need are accepted and
 //! reported to have no effect, so that a Deployment works after a change of only its image.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct Listening {
-    /// IP address to listen on
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    /// IP address to listen on; :: is all addresses of both families
+    #[arg(long, default_value_t = IpAddr::V6(Ipv6Addr::UNSPECIFIED))]
     pub(super) bind_address: IpAddr,
     /// Port of the API; 0 selects a free port
     #[arg(long, default_value_t = 6443)]

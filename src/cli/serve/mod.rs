@@ -7,7 +7,7 @@ mod tests;
 mod trust;
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -88,9 +88,15 @@ impl Ports {
     }
 }
 
-/// Binds a port, which `flag` selects.
+/// Binds a port, which `flag` selects. `[::]` also accepts IPv4, and is `0.0.0.0` where the
+/// kernel has no IPv6.
 async fn bind(address: SocketAddr, flag: &str) -> Result<std::net::TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
+    let bound = match TcpListener::bind(address).await {
+        Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    };
     bound.and_then(TcpListener::into_std).map_err(|error| {
         Failure::Failed(format!(
             "cannot listen on {address}: {error}: stop the program that uses the port, or choose \

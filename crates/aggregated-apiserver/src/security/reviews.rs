@@ -7,8 +7,8 @@
 //! the front proxy, one for those of all other users. A flood of tokens or of direct requests
 //! therefore cannot delay the HPA controller, whose requests come through the front proxy.
 //!
-//! A request waits for its permit itself, and the review runs in a task that holds the
-//! permit. A client that disconnects therefore cannot cancel a review, which would close a
+//! The first request for a review waits for the permit itself, and the review runs in a task
+//! that holds the permit. A client that disconnects therefore cannot cancel a review, which would close a
 //! connection to kube-apiserver. Clients that reconnect cannot accumulate tasks: there are
 //! never more tasks than permits.
 
@@ -36,12 +36,18 @@ const PROXIED_REVIEWS: usize = 64;
 /// per second (apiserver `pkg/server/options/{authentication,authorization}.go`, `QPS`).
 const PERMIT_TIME: Duration = Duration::from_millis(100);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum NoAnswer {
     /// No permit became free within the time limit.
     Busy,
     /// The review failed or took too long.
     Failed(ReviewError),
+}
+
+impl NoAnswer {
+    fn failed(why: &str) -> Self {
+        Self::Failed(ReviewError(why.to_owned()))
+    }
 }
 
 /// The SHA-256 of a token. Tokens are not kept.

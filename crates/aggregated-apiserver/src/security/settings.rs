@@ -49,6 +49,9 @@ pub struct SecuritySettings {
     pub header_bytes: usize,
 }
 
+/// The default of [`SecuritySettings::values_time`], the longest time limit of a request.
+pub const VALUES_TIME: Duration = Duration::from_secs(10);
+
 /// The time limit of a request that is not for values.
 const OTHER_TIME: Duration = Duration::from_secs(2);
 
@@ -68,7 +71,7 @@ impl Default for SecuritySettings {
             discovery_in_flight: 128,
             direct_in_flight: 100,
             anonymous_in_flight: 16,
-            values_time: Duration::from_secs(10),
+            values_time: VALUES_TIME,
             header_lines: 1024,
             header_bytes: 256 * 1024,
         }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -22,30 +22,21 @@ use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use super::activity::{End, InProgress};
-use super::body::{self, Unwritten};
+use super::activity::{Activity, Exceeded, InProgress};
 use super::limits::Limits;
-use super::slots::Slot;
+use super::newest::{Displaced, Newest};
+use super::unwritten::Unwritten;
 use crate::api::response::refused_early;
 use crate::refusal::Refusal;
 use crate::security::peer::Peer;
 use limits::line_limit::{LineLimit, SECOND};
 
-/// The most header lines and bytes of a request. They are 1.5 times the limits of the security
-/// layers, whose refusals have a `Status`. Above these limits hyper and h2 refuse without a body.
-const MAX_HEADERS: usize = 1536;
-const MAX_HEAD: u32 = 384 * 1024;
-/// Concurrent requests on one HTTP/2 connection, and how many of them the client may cancel
-/// before they are handled (CVE-2023-44487). A front proxy forwards the requests of many
-/// users, and their cancellations.
-const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
-const STREAMS: (u32, usize) = (16, 20);
 /// The most streams reset for faults of the client. One more ends the connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
 /// The most lines per second about refused requests.
 const MOST_LINES: u64 = 50;
-/// The most bytes of one request body that the client may send in advance.
-const STREAM_WINDOW: u32 = 64 * 1024;
+/// The most bytes that a client may send on a stream in advance. No request has a body.
+const STREAM_WINDOW: u32 = 1024;
 /// The silence after which a ping is sent, and the time limit of its answer.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 /// The most encrypted bytes buffered for a client that reads slowly.
@@ -57,22 +48,65 @@ pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infal
 /// Tells whether a connection belongs to a verified front proxy.
 pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
+/// What a client may send before the security layers decide about it.
+struct ClientLimits {
+    /// Concurrent requests on one HTTP/2 connection.
+    streams: u32,
+    /// Requests that the client may cancel before they are handled (CVE-2023-44487).
+    cancelled: usize,
+    /// Bytes of a request's header. Above this, hyper and h2 refuse without a body.
+    head: u32,
+    /// Lines of a request's header, likewise.
+    head_lines: usize,
+}
+
+/// A front proxy forwards the requests of many users, and their cancellations. The limits of
+/// the header are 1.5 times those of the security layers, whose refusals have a `Status`.
+const FRONT_PROXY: ClientLimits = ClientLimits {
+    streams: 250,
+    cancelled: 250,
+    head: 384 * 1024,
+    head_lines: 1536,
+};
+
+/// Anyone can open such a connection, so all of them together must hold little.
+const OTHER_CLIENT: ClientLimits = ClientLimits {
+    streams: 16,
+    cancelled: 20,
+    head: 16 * 1024,
+    head_lines: 128,
+};
+
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) lines: LineLimit<()>,
     pub(super) is_front_proxy: IsFrontProxy,
+    pub(super) others: Arc<Newest>,
     pub(super) service: Service,
+}
+
+/// The class of a connection. The limits of HTTP/2 are those of its class at the handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    FrontProxy,
+    Other,
 }
 
 pub(super) struct Connection {
     pub(super) address: SocketAddr,
-    pub(super) slot: Slot,
     pub(super) shared: Arc<Shared>,
     pub(super) stop: watch::Receiver<bool>,
+    /// Counts the open connections.
+    pub(super) _open: watch::Receiver<()>,
 }
 
 impl Connection {
-    pub(super) async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    pub(super) async fn run(
+        self,
+        stream: TcpStream,
+        tls: Option<TlsAcceptor>,
+        displaced: Displaced,
+    ) {
         let address = self.address;
         // Responses are written whole, so a delay of small packets has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
@@ -82,7 +116,7 @@ impl Connection {
             let peer = Peer::new(address, &[]);
             return self.serve(stream, peer, false).await;
         };
-        if let Some(stream) = self.handshake(stream, tls).await {
+        if let Some(stream) = self.handshake(stream, tls, displaced).await {
             let session = stream.get_ref().1;
             let http2 = session.alpn_protocol() == Some(b"h2");
             let certificates = session.peer_certificates().unwrap_or_default();
@@ -91,8 +125,13 @@ impl Connection {
         }
     }
 
-    /// `None`: the handshake failed, took too long, or its slot was needed.
-    async fn handshake(&self, stream: TcpStream, tls: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
+    /// `None`: the handshake failed, took too long, or was displaced.
+    async fn handshake(
+        &self,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+        displaced: Displaced,
+    ) -> Option<TlsStream<TcpStream>> {
         let address = self.address;
         let handshake = tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)));
         tokio::select! {
@@ -101,30 +140,51 @@ impl Connection {
                 Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
                 Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
             },
-            () = self.slot.activity.was_cut() => {
-                tracing::debug!(%address, "TLS handshake cut: its slot was needed");
-            }
+            _ = displaced => tracing::debug!(%address, "TLS handshake displaced by newer ones"),
         }
         None
     }
 
-    async fn serve<T>(mut self, stream: T, peer: Peer, http2: bool)
+    async fn serve<T>(self, stream: T, peer: Peer, http2: bool)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let class = self.shared.class(&peer);
+        match class {
+            Class::FrontProxy => self.exchange(stream, peer, http2, class).await,
+            Class::Other => {
+                let displaced = self.shared.others.enter();
+                tokio::select! {
+                    () = self.exchange(stream, peer, http2, class) => {}
+                    _ = displaced => {}
+                }
+            }
+        }
+    }
+
+    /// Serves requests until the connection ends.
+    async fn exchange<T>(mut self, stream: T, peer: Peer, http2: bool, class: Class)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, limits) = (self.address, self.shared.limits);
-        let is_front_proxy = (self.shared.is_front_proxy)(&peer);
-        let streams = match self.slot.handshake_done(is_front_proxy) {
-            true => STREAMS_OF_FRONT_PROXY,
-            false => STREAMS,
-        };
-        let builder = builder(http2, streams, &limits);
-        let (activity, shared) = (Arc::clone(&self.slot.activity), Arc::clone(&self.shared));
+        let activity = Arc::new(Activity::new());
         let on_request = service_fn(|request| {
-            respond(request, peer.clone(), activity.begin(), Arc::clone(&shared))
+            // The certificate may prove another class since the trusted authorities changed.
+            if self.shared.class(&peer) != class {
+                peer.hang_up();
+            }
+            respond(
+                request,
+                peer.clone(),
+                class,
+                activity.begin(),
+                Arc::clone(&self.shared),
+            )
         });
+        let builder = builder(http2, class, &limits);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), on_request));
-        let end = tokio::select! {
+        tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
                     // Such an input was no request. hyper answered it with 400, 414 or 431.
@@ -135,33 +195,30 @@ impl Connection {
                 }
                 return;
             }
-            end = self.end(&peer) => end,
-        };
-        if end == End::Now {
-            return;
+            exceeded = activity.timed_out(&limits) => match (exceeded, class) {
+                // A front proxy may have requests of other users in progress.
+                (Exceeded::Idle, _) | (Exceeded::Stall, Class::FrontProxy) => {}
+                (Exceeded::Read, _) | (Exceeded::Stall, Class::Other) => return,
+            },
+            () = tokio::time::sleep(jittered(limits.age)) => {}
+            () = peer.hung_up() => {}
+            _ = self.stop.wait_for(|stop| *stop) => {}
         }
         // HTTP/2: GOAWAY; HTTP/1.1: no further request.
         connection.as_mut().graceful_shutdown();
-        tokio::select! {
-            _ = tokio::time::timeout(limits.drain, connection) => {}
-            () = self.slot.activity.was_cut() => {}
-        }
-    }
-
-    /// Waits until the connection must end. Returns how it ends.
-    async fn end(&mut self, peer: &Peer) -> End {
-        let (limits, activity) = (&self.shared.limits, &self.slot.activity);
-        tokio::select! {
-            end = activity.timed_out(limits) => end,
-            () = activity.was_cut() => End::Now,
-            () = tokio::time::sleep(jittered(limits.age)) => End::Graceful,
-            () = peer.hung_up() => End::Graceful,
-            _ = self.stop.wait_for(|stop| *stop) => End::Graceful,
-        }
+        let _ = tokio::time::timeout(limits.drain, connection).await;
     }
 }
 
 impl Shared {
+    fn class(&self, peer: &Peer) -> Class {
+        if (self.is_front_proxy)(peer) {
+            Class::FrontProxy
+        } else {
+            Class::Other
+        }
+    }
+
     /// Logs a request that the listener refuses before it reaches the service, which logs
     /// its own refusals. Clients can cause such lines easily, so their rate is limited; further
     /// ones are counted. Refusals by the HTTP/2 library have no line, because it does not
@@ -183,19 +240,24 @@ pub(super) fn lines() -> LineLimit<()> {
 async fn respond(
     request: Request<Incoming>,
     peer: Peer,
+    class: Class,
     mut in_progress: InProgress,
     shared: Arc<Shared>,
 ) -> Result<Response<Full<Unwritten>>, Infallible> {
     let version = request.version();
-    let response = match body::receive(request, &shared.limits).await {
+    let response = match without_body(request) {
         Ok(mut request) => {
             request.extensions_mut().insert(peer);
             shared.service.clone().oneshot(request).await?
         }
-        Err((code, why)) => {
-            shared.log_refusal(why, peer.address);
-            let mut response = refused_early(&Refusal::Rejected(code, why));
-            // The server cannot find the next request on this connection.
+        Err(refused) => {
+            shared.log_refusal(refused.why, peer.address);
+            // The table of header compression keeps the frames of former requests in memory.
+            if class == Class::Other {
+                peer.hang_up();
+            }
+            let mut response = refused_early(&Refusal::Rejected(refused.code, refused.why));
+            // The server does not look for the next request on this connection.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
@@ -204,16 +266,42 @@ async fn respond(
         }
     };
     in_progress.answered();
-    Ok(Unwritten::answer(response, in_progress))
+    Ok(Unwritten::response(response, in_progress))
+}
+
+/// Why the listener refuses a request.
+struct Refused {
+    code: StatusCode,
+    why: &'static str,
+}
+
+/// Refuses a request with a body at once. No request needs one, and a body that is awaited
+/// would hold the request's header in memory.
+fn without_body(request: Request<Incoming>) -> Result<Request<()>, Refused> {
+    // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
+    // the start of the next request. hyper's parser drops one of the two headers.
+    if request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return Err(Refused {
+            code: StatusCode::BAD_REQUEST,
+            why: "the request's framing is ambiguous",
+        });
+    }
+    if !request.body().is_end_stream() {
+        return Err(Refused {
+            code: StatusCode::PAYLOAD_TOO_LARGE,
+            why: "requests must not have a body",
+        });
+    }
+    Ok(request.map(|_| ()))
 }
 
 /// The protocol is the one negotiated in the handshake. A detection by the first bytes
 /// would wait for a slow client.
-fn builder(
-    http2: bool,
-    (streams, cancelled): (u32, usize),
-    limits: &Limits,
-) -> auto::Builder<TokioExecutor> {
+fn builder(http2: bool, class: Class, limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let client = match class {
+        Class::FrontProxy => FRONT_PROXY,
+        Class::Other => OTHER_CLIENT,
+    };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -221,17 +309,16 @@ fn builder(
         // This timeout also runs between requests, so it only is a fallback. The time
         // limits of `activity` end a connection without a whole request earlier.
         .header_read_timeout(limits.idle + limits.read)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD as usize);
+        .max_headers(client.head_lines)
+        .max_buf_size(client.head as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_header_list_size(MAX_HEAD)
-        .max_concurrent_streams(streams)
-        .max_pending_accept_reset_streams(cancelled)
+        .max_header_list_size(client.head)
+        .max_concurrent_streams(client.streams)
+        .max_pending_accept_reset_streams(client.cancelled)
         .max_local_error_reset_streams(MAX_FAULTS)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(4 * STREAM_WINDOW)
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1);
     if http2 {

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
+use crate::security::settings::VALUES_TIME;
+
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections in their handshake. Above this, the oldest one ends.
-    pub handshakes: u32,
-    /// Connections after their handshake, except those of front proxies. Above this, the
-    /// one that has been idle longest ends.
-    pub connections: u32,
-    /// Connections of verified front proxies. Further ones count as those of other clients.
-    /// A kube-apiserver has one over HTTP/2, and 25 idle ones over HTTP/1.1.
-    pub front_proxies: u32,
+    /// A connection in its handshake ends when this many newer ones were accepted.
+    pub handshakes: usize,
+    /// A connection that is no front proxy's ends when this many newer ones were opened. Each
+    /// may hold 0.3 MiB: headers, and the table of header compression, which keeps whole frames.
+    pub connections: usize,
     /// The time limit of a handshake, starting at the accept.
     pub handshake: Duration,
-    /// The time limit of the header of a connection's first request, and of any body.
+    /// The time limit of the header of a connection's first request.
     pub read: Duration,
     /// The time limit without a request, after the first one. Go closes after 90 s
     /// (`net/http` `DefaultTransport`). This limit is longer, so that no request arrives
@@ -24,10 +23,9 @@ pub struct Limits {
     /// The longest age of a connection, plus or minus a tenth. An aggregator never closes a
     /// connection, and would otherwise never reach another replica.
     pub age: Duration,
-    /// The time limit of requests in progress when a connection or the server ends.
+    /// The time limit of requests in progress when a connection or the server ends. It is
+    /// longer than a request may take.
     pub drain: Duration,
-    /// The most bytes of a request's body, which is read and dropped.
-    pub body: usize,
     /// The time limit of a client that receives no part of its responses.
     pub stall: Duration,
 }
@@ -36,14 +34,12 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             handshakes: 512,
-            connections: 1024,
-            front_proxies: 128,
+            connections: 64,
             handshake: Duration::from_secs(3),
             read: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             age: Duration::from_secs(600),
-            drain: Duration::from_secs(5),
-            body: 64 * 1024,
+            drain: VALUES_TIME + Duration::from_secs(1),
             stall: Duration::from_secs(10),
         }
     }

@@ -7,17 +7,16 @@
 
 use std::fmt;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::{Connection, IsFrontProxy, Shared, lines};
-use super::slots::Slots;
+use super::newest::Newest;
 
 pub use super::connection::Service;
 pub use super::limits::Limits;
@@ -30,7 +29,8 @@ pub struct Listener {
     tls: Option<TlsAcceptor>,
     limits: Limits,
     is_front_proxy: IsFrontProxy,
-    slots: Arc<Slots>,
+    /// Its receivers are the open connections.
+    open: Arc<watch::Sender<()>>,
     leaving: Option<watch::Receiver<bool>>,
 }
 
@@ -59,19 +59,20 @@ impl Listener {
             tls: None,
             limits,
             is_front_proxy: Arc::new(|_| false),
-            slots: Arc::new(Slots::new(&limits)),
+            open: Arc::default(),
             leaving: None,
         }
     }
 
     /// A function that counts the open connections.
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
-        let slots = Arc::clone(&self.slots);
-        move || slots.count()
+        let open = Arc::clone(&self.open);
+        move || open.receiver_count()
     }
 
-    /// Sets how to recognize front proxies after the handshake. They have their own slots, more
-    /// concurrent requests, and no limit of cancellations. By default no client is a front proxy.
+    /// Sets how to recognize front proxies after the handshake and at each request. Other
+    /// clients do not displace them, and they have more concurrent requests and longer
+    /// headers. By default no client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -94,31 +95,50 @@ impl Listener {
     /// Serves until `stop` turns true (or its sender is dropped). Then every connection
     /// ends, and requests in progress have at most [`Limits::drain`].
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
+        let handshakes = Newest::new(self.limits.handshakes);
+        let others = Arc::new(Newest::new(self.limits.connections));
         let shared = Arc::new(Shared {
             limits: self.limits,
             lines: lines(),
             is_front_proxy: Arc::clone(&self.is_front_proxy),
+            others: Arc::clone(&others),
             service,
         });
         let mut stopped = stop.clone();
+        let mut failures = 0_u32;
         loop {
-            let (stream, address) = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stop| *stop) => break,
-                accepted = self.accept() => accepted,
+                accepted = self.tcp.accept() => accepted,
             };
-            let connection = Connection {
-                address,
-                slot: self.slots.take(),
-                shared: Arc::clone(&shared),
-                stop: self.end_of_connections(&stop),
-            };
-            tokio::spawn(connection.run(stream, self.tls.clone()));
+            match accepted {
+                Ok((stream, address)) => {
+                    let connection = Connection {
+                        address,
+                        shared: Arc::clone(&shared),
+                        stop: self.end_of_connections(&stop),
+                        _open: self.open.subscribe(),
+                    };
+                    tokio::spawn(connection.run(stream, self.tls.clone(), handshakes.enter()));
+                }
+                // Only this connection is broken.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // Such as no free file descriptor. Clients must not lock out a front proxy.
+                Err(error) => {
+                    if failures.is_multiple_of(50) {
+                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    }
+                    failures = failures.wrapping_add(1);
+                    let _ = others.end_oldest() || handshakes.end_oldest();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
         }
         drop(self.tcp);
         // Every connection has the same limit; the additional second is for scheduling.
         let grace = self.limits.drain + Duration::from_secs(1);
-        if tokio::time::timeout(grace, self.slots.all_free())
+        if tokio::time::timeout(grace, self.open.closed())
             .await
             .is_err()
         {
@@ -131,27 +151,6 @@ impl Listener {
         match &self.leaving {
             Some(leaving) if !*leaving.borrow() => leaving.clone(),
             _ => stop.clone(),
-        }
-    }
-
-    /// Accepts the next connection. After an error, such as no free file descriptors, it
-    /// ends a connection and retries: clients must not be able to lock out a front proxy.
-    async fn accept(&self) -> (TcpStream, SocketAddr) {
-        let mut failures = 0_u32;
-        loop {
-            match self.tcp.accept().await {
-                Ok(accepted) => return accepted,
-                // Only this connection is broken.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    if failures.is_multiple_of(50) {
-                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
-                    }
-                    failures = failures.wrapping_add(1);
-                    self.slots.end_one();
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            }
         }
     }
 }

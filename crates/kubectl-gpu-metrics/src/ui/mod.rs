@@ -48,7 +48,7 @@ use guard::{Admission, Guard};
 use query::{Query, link};
 
 /// The most concurrent connections: enough for two browsers.
-const CONNECTIONS: u32 = 32;
+const CONNECTIONS: usize = 32;
 
 /// Headers of every answer: the page loads nothing from other sites, sends nothing to
 /// them, is not framed and not cached.

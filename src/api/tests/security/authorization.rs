@@ -107,6 +107,17 @@ async fn only_users_with_the_right_to_list_all_pods_see_their_names() {
         assert_eq!(answer["notes"].as_array().unwrap().len(), notes, "{user}");
         assert_eq!(answer.to_string().contains("train-0"), user == "admin");
     }
+    // Where there is nothing to explain, there is nothing more to review.
+    for path in ["/livez?explain=1", "/readyz/x?explain=1", "/apis?explain=1"] {
+        let before = scene.reviewer.asked().len();
+        scene.ask(None, path, &[]).await;
+        let pods = |what: &Access| matches!(what, Access::Resource { .. });
+        let asked = scene.reviewer.asked();
+        assert!(
+            !asked[before..].iter().any(|(_, what)| pods(what)),
+            "{path}"
+        );
+    }
     // A value contains no name of a pod that holds the GPU, and needs no further review.
     let before = scene.reviewer.asked().len();
     scene.by_user("eve", VALUES).await;

@@ -138,6 +138,26 @@ async fn a_review_that_panics_returns_its_permit() {
 }
 
 #[tokio::test]
+async fn requests_that_wait_for_one_review_take_one_permit() {
+    let scene = Scene::with(|it| {
+        patient(it);
+        it.direct_access_reviews = 2;
+    })
+    .await;
+    scene.reviewer.hold(|user| user == "eve");
+    let same = std::iter::repeat_n(VALUES.to_owned(), 10);
+    let (_, waiting) = scene.codes("eve", same, 0, &[]).await;
+    until("all requests wait", async || {
+        scene.counters.accesses.misses.load(Ordering::SeqCst) == 10
+    })
+    .await;
+    assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
+    scene.reviewer.release();
+    assert_eq!(waiting.join_all().await.len(), 10);
+    assert_eq!(scene.reviewer.asked().len(), 2);
+}
+
+#[tokio::test]
 async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
     let scene = Scene::with(|it| {
         patient(it);

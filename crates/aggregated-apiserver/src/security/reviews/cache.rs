@@ -25,12 +25,37 @@ pub(super) struct ReviewPermits {
     least: Duration,
 }
 
+/// The right to run one review.
+struct ReviewPermit {
+    held: OwnedSemaphorePermit,
+    /// The earliest time at which another review may have the permit.
+    until: Instant,
+}
+
 impl ReviewPermits {
     /// Each review holds its permit for at least `least`, so that at most `count / least`
     /// reviews begin per second.
     pub(super) fn new(count: usize, least: Duration) -> Self {
         let semaphore = Arc::new(Semaphore::new(count));
         Self { semaphore, least }
+    }
+
+    async fn take(&self, until: Instant) -> Result<ReviewPermit, NoAnswer> {
+        let permit = timeout_at(until, Arc::clone(&self.semaphore).acquire_owned());
+        let held = permit.await.ok().and_then(Result::ok);
+        Ok(ReviewPermit {
+            held: held.ok_or(NoAnswer::Busy)?,
+            until: Instant::now() + self.least,
+        })
+    }
+}
+
+impl ReviewPermit {
+    fn release(self) {
+        tokio::spawn(async move {
+            sleep_until(self.until).await;
+            drop(self.held);
+        });
     }
 }
 
@@ -100,8 +125,9 @@ where
         }
     }
 
-    /// Returns the cached answer, or else reviews. The review continues even if no request
-    /// waits for it any more.
+    /// Returns the cached answer, or else reviews. A request that finds the same review under
+    /// way waits for it and needs no permit. The review continues even if no request waits for
+    /// it any more.
     pub(super) async fn get(
         &self,
         key: K,
@@ -115,43 +141,38 @@ where
         }
         add(&self.counts.misses);
         let now = Instant::now();
-        let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
         // Half of the time is for the permit, the other half for the review.
         let time = self.budget.min(until.saturating_duration_since(now));
-        let permit = permits.semaphore.clone().acquire_owned();
-        let permit = timeout_at(now + time / 2, permit).await.ok();
-        let permit = permit.and_then(Result::ok).ok_or(NoAnswer::Busy)?;
-        let permit = (permit, permits.least);
-        let (cache, end) = (self.clone(), now + self.budget);
-        let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
-        match timeout_at(until, task).await {
-            Ok(Ok(answer)) => answer.map_err(NoAnswer::Failed),
-            Ok(Err(_)) => Err(failed("the review was interrupted")),
-            Err(_) => Err(failed("no answer in time")),
+        let (permit_until, review_until) = (now + time / 2, now + self.budget);
+        let shared = self.answers.try_get_with(key.clone(), async {
+            let permit = permits.take(permit_until).await?;
+            let review = self.clone().review(key, permit, review_until, review);
+            match tokio::spawn(review).await {
+                Ok(answer) => answer.map_err(NoAnswer::Failed),
+                Err(_) => Err(NoAnswer::failed("the review was interrupted")),
+            }
+        });
+        match timeout_at(until, shared).await {
+            Ok(answer) => answer.map_err(|error| NoAnswer::clone(&error)),
+            Err(_) => Err(NoAnswer::failed("no answer in time")),
         }
     }
-
-    /// Reviews, unless the same review is in progress, and caches the answer.
+    /// Reviews while it holds `permit`, and caches the answer.
     async fn review(
-        &self,
+        self,
         key: K,
-        (permit, least): (OwnedSemaphorePermit, Duration),
-        end: Instant,
+        permit: ReviewPermit,
+        until: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
     ) -> Result<V, ReviewError> {
-        let review = async {
-            let began = Instant::now();
-            let in_time = timeout_at(end, review).await;
-            let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
-            self.count(&answer);
-            tokio::spawn(async move {
-                sleep_until(began + least).await;
-                drop(permit);
-            });
-            answer
-        };
-        let shared = self.answers.try_get_with(key, review).await;
-        shared.map_err(|error| ReviewError::clone(&error))
+        let in_time = timeout_at(until, review).await;
+        permit.release();
+        let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
+        self.count(&answer);
+        if let Ok(value) = &answer {
+            self.answers.insert(key, value.clone()).await;
+        }
+        answer
     }
 
     fn count(&self, answer: &Result<V, ReviewError>) {

@@ -93,7 +93,7 @@ async fn s096_many_silent_and_slow_clients_do_not_affect_others() {
     let answers = tokio::time::timeout(PATIENCE, clients.join_all());
     assert_eq!(answers.await.expect("answers"), [200; 200]);
     assert!(ask(&mut known).await);
-    // The slots do not suffice for all: the first silent connection was ended.
+    // There were too many handshakes: the first one was ended.
     closed(&mut silent[0]).await;
     drop(silent);
     server.stop.send(true).unwrap();
@@ -125,7 +125,7 @@ async fn a_client_with_a_response_is_kept_and_one_without_a_request_is_not() {
 }
 
 #[tokio::test]
-async fn the_longest_idle_connection_ends_when_slots_run_out() {
+async fn the_oldest_connection_ends_when_there_are_too_many() {
     let (server, _) = start(patient(|it| it.connections = 2), Duration::ZERO).await;
     let mut streams = Vec::new();
     for _ in 0..3 {

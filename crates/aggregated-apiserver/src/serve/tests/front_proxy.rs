@@ -1,7 +1,9 @@
 //! Verified front proxies: other clients do not affect them, and they have higher limits.
 //! In these tests every client with a certificate is a front proxy.
 
-use super::unread::{cancel, start};
+use std::sync::atomic::AtomicBool;
+
+use super::unread::start;
 use super::*;
 use crate::testing::frames::Frames;
 use crate::testing::test_server::validity;
@@ -14,16 +16,12 @@ async fn front_proxy(server: &TestServer) -> Frames {
 }
 
 #[tokio::test]
-async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
-    let limits = patient(|it| (it.connections, it.front_proxies) = (2, 1));
+async fn other_clients_do_not_displace_a_front_proxy() {
+    let limits = patient(|it| it.connections = 2);
     let (server, _) = start(limits).await;
     let mut proxy = front_proxy(&server).await;
     proxy.get("/").await.unwrap();
     proxy.answered(1).await;
-    // The second one shares the slots of other clients.
-    let mut second = front_proxy(&server).await;
-    second.get("/").await.unwrap();
-    second.answered(1).await;
     let mut others = Vec::new();
     for _ in 0..3 {
         let mut other = Frames::connect(&server, 1 << 20).await;
@@ -32,20 +30,9 @@ async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
         other.answered(1).await;
         others.push(other);
     }
-    second.closed().await;
+    others[0].closed().await;
     proxy.get("/").await.unwrap();
     proxy.answered(2).await;
-}
-
-#[tokio::test]
-async fn a_front_proxy_may_cancel_many_requests() {
-    let (server, alive) = start(patient(|_| ())).await;
-    let mut proxy = front_proxy(&server).await;
-    assert!(cancel(&mut proxy, &alive, 200).await);
-    // Likewise before the requests are handled.
-    assert!(proxy.get_and_cancel("/never", 100).await);
-    proxy.get("/").await.unwrap();
-    proxy.answered(1).await;
 }
 
 #[tokio::test]
@@ -62,5 +49,29 @@ async fn only_a_front_proxy_has_many_requests_at_a_time() {
         until("requests", async || came() >= most).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(came(), most);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_its_certificate_proves_another_class() {
+    let is_trusted = Arc::new(AtomicBool::new(false));
+    let trusted = Arc::clone(&is_trusted);
+    let (_stop, stopped) = watch::channel(false);
+    let service = service(Duration::ZERO, &Arc::default());
+    let server = TestServer::until(stopped, service, patient(|_| ()), |listener| {
+        listener.front_proxies(move |_| trusted.load(Ordering::SeqCst))
+    })
+    .await;
+    let mut early = front_proxy(&server).await;
+    early.get("/").await.unwrap();
+    early.answered(1).await;
+    is_trusted.store(true, Ordering::SeqCst);
+    early.get("/").await.unwrap();
+    early.answered(2).await;
+    early.closed().await;
+    let mut later = front_proxy(&server).await;
+    for count in 1..=2 {
+        later.get("/").await.unwrap();
+        later.answered(count).await;
     }
 }

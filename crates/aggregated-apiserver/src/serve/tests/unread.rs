@@ -1,4 +1,4 @@
-//! Clients that do not read responses, or cancel requests.
+//! Clients that do not read responses.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -94,36 +94,4 @@ async fn a_client_that_reads_slowly_is_kept() {
     client.open(stream, 1 << 20).await;
     client.open(0, 1 << 20).await;
     client.answered(1).await;
-}
-
-/// Sends `times` requests, and cancels each once the service has it. Returns whether the
-/// connection is still open.
-pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> bool {
-    for _ in 0..times {
-        let before = alive.asked.load(SeqCst);
-        let Some(stream) = client.get("/never").await else {
-            return false;
-        };
-        until("the request arrives", async || {
-            alive.asked.load(SeqCst) > before || client.is_closed()
-        })
-        .await;
-        if client.is_closed() || !client.cancel(stream).await {
-            return false;
-        }
-    }
-    true
-}
-
-#[tokio::test]
-async fn s095_a_client_that_cancels_requests_in_progress_loses_the_connection() {
-    let (server, alive) = start(patient(|_| ())).await;
-    let mut stranger = Frames::connect(&server, 1 << 20).await;
-    assert!(!cancel(&mut stranger, &alive, 60).await);
-    let mut served = Frames::connect(&server, 1 << 20).await;
-    served.open(0, 1 << 20).await;
-    served.get("/").await.unwrap();
-    served.answered(1).await;
-    assert!(cancel(&mut served, &alive, 60).await);
-    assert!(!cancel(&mut served, &alive, 100).await);
 }
