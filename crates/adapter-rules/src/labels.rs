@@ -7,10 +7,9 @@ use std::sync::Arc;
 use regex::bytes::Regex;
 
 use super::naming::regex;
-use super::template::Template;
+use super::template::{Field, Part, Template};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::promql::quote_regex;
-use gotmpl::{Value, tmap};
 
 /// `resources.overrides` and `resources.template`, resolved.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +30,27 @@ pub(super) struct Override {
 /// `resources.template`, and its inverse.
 #[derive(Clone, Debug)]
 struct LabelTemplate {
-    template: Template,
+    template: Template<LabelField>,
     pattern: Regex,
+}
+
+/// What `resources.template` may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LabelField {
+    Group,
+    Resource,
+}
+
+impl Field for LabelField {
+    const ACTIONS: &'static str = "<<.Resource>> or <<.Group>>";
+
+    fn parse(action: &str) -> Option<Self> {
+        match action {
+            ".Group" => Some(Self::Group),
+            ".Resource" => Some(Self::Resource),
+            _ => None,
+        }
+    }
 }
 
 impl ResourceLabels {
@@ -90,44 +108,42 @@ impl ResourceLabels {
         if let Some(it) = named.find(|it| on.contains(&it.label)).or(first) {
             return Some(Arc::clone(&it.label));
         }
-        let fields = fields(&sanitized(&kind.group), &kind.singular);
         let template = &self.template.as_ref()?.template;
-        template
-            .render(&fields)
-            .ok()
-            .filter(|label| is_label(label))
-            .map(Into::into)
+        let label = template.render(|field| match field {
+            LabelField::Group => sanitized(&kind.group),
+            LabelField::Resource => kind.singular.to_string(),
+        })?;
+        is_label(&label).then(|| label.into())
     }
 }
 
 impl LabelTemplate {
     fn new(text: &str) -> Result<Self, String> {
-        let template = Template::parse(text, &fields("", ""))
+        let template = Template::<LabelField>::parse(text)
             .map_err(|error| format!("{text:?} is no template: {error}"))?;
-        // Placeholders are rendered first: the surrounding text is literal, not a
-        // pattern.
-        let rendered = template
-            .render(&fields("\u{1}", "\u{2}"))
-            .map_err(|error| format!("{text:?} cannot be filled in: {error}"))?;
-        if !rendered.contains('\u{2}') {
-            return Err(format!(
-                "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
-            ));
+        let parts = template.parts();
+        let count = |field| {
+            let wanted = Part::Field(field);
+            parts.iter().filter(|part| **part == wanted).count()
+        };
+        match (count(LabelField::Resource), count(LabelField::Group)) {
+            (0, _) => {
+                return Err(format!(
+                    "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
+                ));
+            }
+            (1, 0 | 1) => {}
+            _ => return Err(format!("{text:?} has a field twice: write each once")),
         }
-        let pattern = quote_regex(&rendered)
-            .replacen('\u{1}', "(?P<group>.*)", 1)
-            .replacen('\u{2}', "(?P<resource>.+?)", 1);
-        if pattern.contains(['\u{1}', '\u{2}']) {
-            return Err(format!("{text:?} has a field twice: write each once"));
-        }
+        let patterns = parts.iter().map(|part| match part {
+            Part::Literal(literal) => quote_regex(literal),
+            Part::Field(LabelField::Group) => "(?P<group>.*)".to_owned(),
+            Part::Field(LabelField::Resource) => "(?P<resource>.+?)".to_owned(),
+        });
+        let pattern: String = patterns.collect();
         let pattern = regex(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
-}
-
-/// The fields that `resources.template` may use.
-fn fields(group: &str, resource: &str) -> Value {
-    tmap! { "Group" => group, "Resource" => resource }
 }
 
 fn sanitized(group: &str) -> String {

@@ -8,11 +8,10 @@
 //! ```
 //!
 //! [`raw`] is the file's text, [`rule`] the parsed rule, [`registry`] the metrics that
-//! result from the series of Prometheus and the kinds of the cluster. [`query`] builds
-//! the queries to Prometheus, [`resource`] those for the resource metrics API. The crate
-//! `gotmpl` renders the templates of rules, after a check that refuses templates which Go
-//! would render differently. No clock, no I/O. Upstream: `pkg/config` and `pkg/naming` of
-//! kubernetes-sigs/prometheus-adapter; docs/rules.md lists the differences.
+//! result from the series of Prometheus and the kinds of the cluster. [`query`] builds the
+//! queries to Prometheus, [`resource`] those for the resource metrics API. No clock, no I/O.
+//! Upstream: `pkg/config` and `pkg/naming` of kubernetes-sigs/prometheus-adapter;
+//! docs/rules.md lists the differences.
 
 #![deny(missing_docs)]
 

@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::labels::is_label;
-use super::template::{Template, TemplateError};
+use super::template::{Field, SPACES, Template};
 use apimachinery::promql::{any_of, equals, quote};
 use apimachinery::selector::{Operator, Requirement, Selector};
-use gotmpl::{Value, tmap};
 
 /// Why Prometheus cannot be queried for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +23,52 @@ pub enum Unanswerable {
     /// The rule's query cannot be filled in.
     #[error("{0}")]
     Rule(String),
+}
+
+/// The template of a query.
+pub(crate) type QueryTemplate = Template<QueryField>;
+
+/// What a query's template may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum QueryField {
+    Series,
+    LabelMatchers,
+    GroupBy,
+    GroupBySlice,
+    LabelValuesByName,
+    /// The value of a label, in `.LabelValuesByName`.
+    LabelValue(String),
+}
+
+impl Field for QueryField {
+    const ACTIONS: &'static str = "<<.Series>>, <<.LabelMatchers>>, <<.GroupBy>>, \
+                                   <<.GroupBySlice>>, <<.LabelValuesByName>> or \
+                                   <<index .LabelValuesByName \"LABEL\">>";
+
+    fn parse(action: &str) -> Option<Self> {
+        Some(match action {
+            ".Series" => Self::Series,
+            ".LabelMatchers" => Self::LabelMatchers,
+            ".GroupBy" => Self::GroupBy,
+            ".GroupBySlice" => Self::GroupBySlice,
+            ".LabelValuesByName" => Self::LabelValuesByName,
+            _ => Self::LabelValue(indexed_label(action)?.to_owned()),
+        })
+    }
+}
+
+/// The label in `index .LabelValuesByName "label"`.
+fn indexed_label(action: &str) -> Option<&str> {
+    let arguments = action.strip_prefix("index")?;
+    let key = behind_spaces(behind_spaces(arguments)?.strip_prefix(".LabelValuesByName")?)?;
+    let label = key.strip_prefix('"')?.strip_suffix('"')?;
+    is_label(label).then_some(label)
+}
+
+/// The text behind at least one space.
+fn behind_spaces(text: &str) -> Option<&str> {
+    text.starts_with(SPACES)
+        .then(|| text.trim_start_matches(SPACES))
 }
 
 /// The requested series and objects.
@@ -43,67 +88,82 @@ pub(crate) struct QueryRequest<'a> {
     pub(crate) group_by: &'a [&'a str],
 }
 
+/// The values of a template's fields.
+#[derive(Debug, Default)]
+pub(crate) struct QueryValues<'a> {
+    pub(crate) series: &'a str,
+    pub(crate) matchers: Vec<String>,
+    /// By label.
+    pub(crate) values: BTreeMap<String, String>,
+    pub(crate) group_by: Vec<String>,
+}
+
+impl<'a> QueryValues<'a> {
+    /// The values for a request.
+    fn new(request: &QueryRequest<'a>) -> Result<Self, Unanswerable> {
+        let mut filled = Self {
+            series: request.series,
+            matchers: request.matchers.to_vec(),
+            ..Self::default()
+        };
+        for requirement in request.selector.iter().flat_map(|it| it.requirements()) {
+            let (matcher, value) = matcher(requirement)?;
+            filled.add(&requirement.key, matcher, value);
+        }
+        if let Some((label, namespace)) = request.namespace {
+            checked(namespace)?;
+            filled.add(label, equals(label, namespace), namespace.to_owned());
+        }
+        if let Some((label, names)) = request.objects {
+            for name in names {
+                checked(name)?;
+            }
+            let matcher = match names {
+                [one] => equals(label, one),
+                several => format!("{label}=~{}", any_of(several)),
+            };
+            filled.add(label, matcher, names.join("|"));
+            filled.group_by.push(label.to_owned());
+        }
+        let further = request.group_by.iter().map(|label| (*label).to_owned());
+        filled.group_by.extend(further);
+        Ok(filled)
+    }
+
+    fn add(&mut self, label: &str, matcher: String, value: String) {
+        self.matchers.push(matcher);
+        self.values.insert(label.to_owned(), value);
+    }
+
+    /// What Go prints for a field.
+    pub(crate) fn print(&self, field: &QueryField) -> String {
+        match field {
+            QueryField::Series => self.series.to_owned(),
+            QueryField::LabelMatchers => self.matchers.join(","),
+            QueryField::GroupBy => self.group_by.join(","),
+            QueryField::GroupBySlice => format!("[{}]", self.group_by.join(" ")),
+            QueryField::LabelValuesByName => {
+                let print = |(label, value)| format!("{label}:{value}");
+                let pairs: Vec<String> = self.values.iter().map(print).collect();
+                format!("map[{}]", pairs.join(" "))
+            }
+            QueryField::LabelValue(label) => self.values.get(label).cloned().unwrap_or_default(),
+        }
+    }
+}
+
 /// The PromQL of a request.
 pub(crate) fn build(
-    template: &Template,
+    template: &QueryTemplate,
     request: &QueryRequest<'_>,
 ) -> Result<String, Unanswerable> {
-    let mut matchers = request.matchers.to_vec();
-    let mut values = BTreeMap::new();
-    for requirement in request.selector.iter().flat_map(|it| it.requirements()) {
-        let (matcher, value) = matcher(requirement)?;
-        matchers.push(matcher);
-        values.insert(requirement.key.clone(), value);
-    }
-    if let Some((label, namespace)) = request.namespace {
-        checked(namespace)?;
-        matchers.push(equals(label, namespace));
-        values.insert(label.to_owned(), namespace.to_owned());
-    }
-    let mut group_by = Vec::new();
-    if let Some((label, names)) = request.objects {
-        for name in names {
-            checked(name)?;
-        }
-        matchers.push(match names {
-            [one] => equals(label, one),
-            several => format!("{label}=~{}", any_of(several)),
-        });
-        values.insert(label.to_owned(), names.join("|"));
-        group_by.push(label.to_owned());
-    }
-    group_by.extend(request.group_by.iter().map(|label| (*label).to_owned()));
-    let query = template
-        .render(&fields(request.series, &matchers, &values, &group_by))
-        .map_err(Unanswerable::Rule)?;
+    let values = QueryValues::new(request)?;
+    let query = template.render(|field| values.print(field));
+    let query = query.ok_or_else(|| Unanswerable::Rule("the query is too long".to_owned()))?;
     if query.is_empty() {
         return Err(Unanswerable::Rule("the query is empty".to_owned()));
     }
     Ok(query)
-}
-
-/// The fields that a query's template may use.
-fn fields(
-    series: &str,
-    matchers: &[String],
-    values: &BTreeMap<String, String>,
-    group_by: &[String],
-) -> Value {
-    tmap! {
-        "Series" => series,
-        "LabelMatchers" => matchers.join(","),
-        "LabelValuesByName" => values.clone(),
-        "GroupBy" => group_by.join(","),
-        "GroupBySlice" => group_by.to_vec(),
-    }
-}
-
-/// Parses the template of a query.
-///
-/// # Errors
-/// When it is no template, or no request can fill it in. The error has line and column.
-pub(crate) fn template(text: &str) -> Result<Template, TemplateError> {
-    Template::parse(text, &fields("", &[], &BTreeMap::new(), &[]))
 }
 
 /// One matcher, and its values for `.LabelValuesByName`.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::labels::ResourceLabels;
-use super::query::{QueryRequest, Unanswerable, build};
-use super::template::Template;
+use super::query::{QueryRequest, QueryTemplate, Unanswerable, build};
 use apimachinery::kinds::{Kind, Kinds};
 
 /// `resourceRules`, parsed.
@@ -31,8 +30,8 @@ pub struct ResourceRule {
     /// The label that names the node.
     pub node: Arc<str>,
     namespace: Arc<str>,
-    container_query: Template,
-    node_query: Template,
+    container_query: QueryTemplate,
+    node_query: QueryTemplate,
     /// The label that names the container.
     pub container_label: String,
 }
@@ -60,7 +59,7 @@ impl ResourceRule {
     /// `None`: no label names pods, namespaces or nodes.
     pub(super) fn new(
         place: String,
-        [container_query, node_query]: [Template; 2],
+        [container_query, node_query]: [QueryTemplate; 2],
         labels: &ResourceLabels,
         container_label: String,
     ) -> Option<Self> {
@@ -96,7 +95,7 @@ impl ResourceRule {
 }
 
 fn ask(
-    template: &Template,
+    template: &QueryTemplate,
     namespace: Option<(&str, &str)>,
     (label, names): (&str, &[&str]),
     group_by: &[&str],

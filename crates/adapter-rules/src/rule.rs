@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, regex};
-use super::query;
+use super::query::QueryTemplate;
 use super::raw::{self, Text, without_alias};
 use super::resource::{ResourceRule, ResourceRules};
-use super::template::Template;
 use apimachinery::duration::parse_duration;
 use regex::bytes::Regex;
 
@@ -32,7 +31,7 @@ pub struct Rule {
     pub(crate) namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
-    pub(super) query: Option<Template>,
+    pub(super) query: Option<QueryTemplate>,
     /// Regular expressions, each with whether the name of a series must match it.
     filters: Vec<(Regex, bool)>,
     naming: Naming,
@@ -225,14 +224,14 @@ impl Reader {
     }
 
     /// A template; a missing or invalid one is a fault.
-    fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<Template> {
+    fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<QueryTemplate> {
         let Some(query) = text(raw) else {
             let message = "is missing: the metric is listed but has no values; write a query such \
                            as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
             self.fault(field, raw, message);
             return None;
         };
-        query::template(query)
+        QueryTemplate::parse(query)
             .map_err(|error| self.fault(field, raw, format!("is no template: {error}")))
             .ok()
     }

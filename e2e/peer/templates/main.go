@@ -14,7 +14,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"flag"
 	"log"
 	"math/rand"
@@ -51,140 +50,32 @@ var real = []string{
 	`sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[2m])) by (<<.GroupBy>>)`,
 	`max(<<.Series>>{namespace="<<index .LabelValuesByName "namespace">>"}) by (<<.GroupBy>>)`,
 	`<<.Series>>{<< range $key, $value :=.LabelValuesByName >><< if ne $key "namespace" >>,<< $key >>="<< $value >>"<< end >><<end >>}`,
-	`sum(<<.Series>>{<<.LabelMatchers>>}) by (<<range $i, $g := .GroupBySlice>><<if $i>>,<<end>><<$g>><<end>>)`,
-	`<<printf "%s{%s}" .Series .LabelMatchers>>`,
-	`<<with index .LabelValuesByName "pod">>x{pod="<<.>>"}<<else>>x<<end>>`,
-	`<<- if eq .GroupBy "pod" ->> a <<- else if .LabelValuesByName.pod ->> b <<- else ->> c <<- end ->>`,
-	`<<$s := slice .Series 0 4>><<$s>>_total`,
 	"sum(<<.Series>>{<<. LabelMatchers>>})",
 	`sum(<<.Series>>{type="<<.LabelMatchers.type>>"})`,
 }
 
 // pieces are put into templates where they do not belong.
-var pieces = strings.Split("<<¦>>¦<<- ¦ ->>¦->>¦<<end>>¦<<else>>¦<<if .Series>>¦<<range .GroupBySlice>>¦<<with .GroupBy>>¦"+
-	"<<define \"m\">>¦<<template \"m\">>¦<<else if .GroupBy>>¦<<else with .GroupBy>>¦(¦)¦\"¦`¦.¦$¦$x¦:=¦=¦,¦ ¦\n¦1¦0¦-¦/*¦*/¦"+
-	"end¦else¦if¦range¦nil¦\\¦<<break>>¦<<continue>>¦é¦<</*¦*/>>¦:¦'¦%¦_¦\u00a0¦\x00¦;¦[¦.Series¦<<.Series>>¦#¦|", "¦")
-
-const declared = "<<$x := .GroupBy>><<$k := 1>><<$v := .Series>>"
+var pieces = strings.Split("<<¦>>¦<<- ¦ ->>¦->>¦<<end>>¦<<if .Series>>¦<<range .GroupBySlice>>¦("+
+	"¦)¦\"¦`¦.¦$¦,¦ ¦\n¦\t¦1¦-¦/*¦*/¦index¦nil¦\\¦é¦<</*¦*/>>¦:¦'¦%¦_¦\u00a0¦\v¦\x00¦;¦[¦.Series¦<<.Series>>¦#¦|", "¦")
 
 type generator struct{ *rand.Rand }
 
 func (g generator) of(from ...string) string { return from[g.Intn(len(from))] }
 
-func (g generator) operand(depth int) string {
-	switch n := g.Intn(20); {
-	case n < 9:
-		return g.of(".Series", ".LabelMatchers", ".LabelValuesByName", ".GroupBy", ".GroupBySlice", ".LabelValuesByName.pod",
-			".LabelValuesByName.nope", "$.Series", "$.GroupBySlice", "$.LabelValuesByName.namespace")
-	case n < 11:
-		return g.of(".", "$", "$x", "$k", "$v")
-	case n < 15:
-		return g.of(`"pod"`, `"a"`, `""`, `"namespace"`, "`raw`", `"é\n\"\\"`, `"%s"`, `"\u00e9"`)
-	case n < 18:
-		return g.of("0", "1", "2", "7", "-1", "true", "false")
-	case n < 19 && depth > 0:
-		return "(" + g.pipeline(depth-1) + ")"
-	}
-	return g.of("nil", "1.5", "0x1F", "'a'", "010", "1_000", "+1", "18446744073709551615", ".Nope", "$nope", "print",
-		".Series.x", "1i", `"\377"`, "-0", "(.LabelValuesByName).pod")
-}
+func (g generator) space() string { return g.of("", "", "", " ", "  ", "\t", "\n", "\r\n ") }
 
-func (g generator) operands(depth, count int) string {
-	all := ""
-	for range count {
-		all += " " + g.operand(depth)
+// action is one that a rule may have, with spaces as they come.
+func (g generator) action() string {
+	inside := g.of(".Series", ".LabelMatchers", ".LabelValuesByName", ".GroupBy", ".GroupBySlice")
+	if g.Intn(3) == 0 {
+		key := g.of(`"pod"`, `"namespace"`, `"empty"`, `"nope"`, `"é"`, `"a b"`, `"\x70od"`, "`pod`", `">>"`, `""`)
+		inside = "index" + g.of(" ", " ", g.space()) + ".LabelValuesByName" + g.of(" ", " ", g.space()) + key
 	}
-	return all
-}
-
-// command is one of a pipeline; piped is 1 where a value is piped into it.
-func (g generator) command(depth, piped int) string {
-	switch n := g.Intn(24); {
-	case n < 6 && piped == 0:
-		return g.operand(depth)
-	case n < 10:
-		verbs, count := "", g.Intn(4)
-		for range count {
-			verbs += g.of("", "-", "x=") + g.of("%s", "%s", "%q", "%d", "%v", "%v", "%%", "%x", "%5d", "%.2s", "%+v", "%#v", "%T", "%[1]s", "%*d", "%!", "%")
-		}
-		return "printf " + g.of(`"`+verbs+`"`, "`"+verbs+"`") + g.operands(depth, max(0, count-piped+g.Intn(5)/4))
-	case n < 13:
-		return "index " + g.of(".LabelValuesByName", ".GroupBySlice", ".Series", ".") + g.operands(depth, 1-piped+g.Intn(4)/3)
-	case n < 15:
-		return "slice " + g.of(".Series", ".GroupBySlice", ".GroupBy", `"éa"`) + g.operands(depth, g.Intn(4))
-	case n < 18:
-		return g.of("eq", "ne", "lt", "le", "gt", "ge") + g.operands(depth, max(1, 2-piped+g.Intn(5)/4))
-	case n < 19:
-		return g.of("and", "or") + g.operands(depth, 1+g.Intn(3))
-	case n < 20:
-		return g.of("not", "len") + g.operands(depth, 1-piped)
-	case n < 23:
-		return g.of("print", "println", "urlquery") + g.operands(depth, g.Intn(4))
-	}
-	return g.of("html", "js", "call", "nope", "len", "not", "range", "block") + g.operands(depth, g.Intn(3))
-}
-
-func (g generator) pipeline(depth int) string {
-	all := g.command(depth, 0)
-	for g.Intn(5) == 0 {
-		all += g.of(" | ", "|", " |\n") + g.command(depth, 1)
-	}
-	return all
-}
-
-func (g generator) action(inside string) string {
-	return g.of("<<", "<<", "<<", "<< ", "<<- ", "<<-\n") + inside + g.of(">>", ">>", ">>", " >>", " ->>", "\t->>")
+	return g.of("<<", "<<", "<<", "<<", "<<- ") + g.space() + inside + g.space() + g.of(">>", ">>", ">>", ">>", " ->>")
 }
 
 func (g generator) text() string {
 	return g.of("", "a", " ", "sum(rate(", "[2m])) by (", " b ", "\n\t", "{", "}", "é", ">>", "<", "-", "\u00a0", "\r\n x ", "\v", "{{.Series}}")
-}
-
-func (g generator) nodes(depth int, inRange bool) string {
-	all := ""
-	for range 1 + g.Intn(3) {
-		all += g.text() + g.node(depth, inRange) + g.text()
-	}
-	return all
-}
-
-func (g generator) node(depth int, inRange bool) string {
-	body := func(inRange bool) string { return g.nodes(depth-1, inRange) }
-	branch := func(keyword, variables string) string {
-		all := g.action(keyword+" "+variables+g.pipeline(1)) + body(inRange)
-		switch g.Intn(4) {
-		case 0:
-			all += g.action("else") + body(inRange)
-		case 1:
-			all += g.action("else "+keyword+" "+g.pipeline(1)) + body(inRange)
-		}
-		return all + g.action("end")
-	}
-	switch n := g.Intn(14); {
-	case n < 4 || depth <= 0:
-		return g.action(g.pipeline(1 + depth/2))
-	case n < 6:
-		return branch("if", "")
-	case n < 8:
-		variables := g.of("", "$v := ", "$k, $v := ", "$k,$v:=", "$v = ")
-		over := g.of(".GroupBySlice", "$.GroupBySlice", ".LabelValuesByName", "$.LabelValuesByName", "3", ".Series", g.pipeline(1))
-		otherwise := g.of("", "", g.action("else")+body(false))
-		return g.action("range "+variables+over) + body(true) + otherwise + g.action("end")
-	case n < 9:
-		return branch("with", g.of("", "$x := "))
-	case n < 10:
-		return g.action("$x := "+g.pipeline(1)) + g.action("$x") + g.action("$x = "+g.pipeline(1)) + g.action(g.pipeline(1))
-	case n < 11:
-		return g.of("<</* c */>>", "<<- /* c */>>", "<</* c */ ->>", "<<- /* c */ ->>", "<< /* c */>>", "<</* >> */>>")
-	case n < 12:
-		call := "template " + g.of(`"m"`, `"n"`, `"nope"`) + g.of("", " .", " .GroupBy")
-		return g.action("define "+g.of(`"m"`, `"n"`, "`m`")) + body(false) + g.action("end") + g.action(call)
-	case n < 13:
-		return g.action("block "+g.of(`"m"`, `"b"`)+" "+g.pipeline(1)) + body(false) + g.action("end")
-	case inRange || g.Intn(8) == 0:
-		return g.action(g.of("break", "continue"))
-	}
-	return g.action(g.pipeline(1))
 }
 
 // mutate changes a template in a few places.
@@ -205,42 +96,18 @@ func (g generator) mutate(text string) string {
 	return text
 }
 
-func (g generator) nested() string {
-	n := 1 + g.Intn(60)
-	closed := n + g.Intn(2) - g.Intn(2)
-	return g.of(
-		strings.Repeat("<<if .Series>>", n)+"x"+strings.Repeat("<<end>>", closed),
-		"<<"+strings.Repeat("(", n)+".Series"+strings.Repeat(")", closed)+">>",
-		"<<if false>>"+strings.Repeat("<<else if false>>", n)+"x<<end>>",
-		"<<.Series"+strings.Repeat(" | print", n)+">>")
-}
-
 func (g generator) template(n int) string {
-	switch n % 10 {
-	case 0, 1, 2:
-		return g.of("", declared) + g.nodes(g.Intn(3), false)
-	case 3, 4:
-		return g.action(g.pipeline(1))
-	case 5, 6:
+	all := g.text()
+	for range g.Intn(5) {
+		all += g.action() + g.text()
+	}
+	switch n % 4 {
+	case 0:
 		return g.mutate(g.of(real...))
-	case 7, 8:
-		return g.mutate(g.of("", declared) + g.nodes(g.Intn(3), false))
+	case 1:
+		return g.mutate(all)
 	}
-	all := ""
-	for range g.Intn(12) {
-		all += g.of(pieces...)
-	}
-	return g.of(all, g.nested())
-}
-
-// short ends a rendering that has no end.
-type short struct{ strings.Builder }
-
-func (s *short) Write(part []byte) (int, error) {
-	if s.Len()+len(part) > 1<<16 {
-		return 0, errors.New("too long")
-	}
-	return s.Builder.Write(part)
+	return all
 }
 
 type recorded struct {
@@ -256,7 +123,7 @@ func record(text string) recorded {
 	}
 	all := recorded{text, make([]*string, len(sets))}
 	for i, set := range sets {
-		var out short
+		var out strings.Builder
 		if parsed.Execute(&out, set) == nil {
 			rendered := out.String()
 			all.Rendered[i] = &rendered

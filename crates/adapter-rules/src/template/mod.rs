@@ -1,29 +1,40 @@
-//! Go's text/template as rules use it, with the delimiters `<<` and `>>`.
-//!
-//! The crate `gotmpl` parses and renders. It accepts some texts that Go refuses, and
-//! prints some values differently, which would change the query. When a rule is parsed,
-//! [`syntax`] and [`check`] therefore accept only a part of the language that renders to
-//! the same bytes in both. Upstream: Go's src/text/template/doc.go.
+//! The part of Go's text/template that rules use, with the delimiters `<<` and `>>`: fields
+//! such as `<<.Series>>`, and the value of a label. Everything else is refused when a rule
+//! is parsed. Upstream: Go's src/text/template/parse/lex.go.
 
-mod check;
-mod syntax;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::sync::Arc;
-
-use gotmpl::Value;
+const OPEN: &str = "<<";
+const CLOSE: &str = ">>";
 
 /// The most bytes of a query; Prometheus refuses such long queries too.
-const MAX_OUTPUT: usize = 1 << 20;
+const MAX_RENDERED: usize = 1 << 20;
 
-/// The most passes of `range` in a rendering.
-const MAX_PASSES: u64 = 1_000_000;
+/// The white space of Go's templates.
+pub(crate) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A template that renders as in Go.
-#[derive(Clone)]
-pub(crate) struct Template(Arc<gotmpl::Template>);
+/// What a template may have between `<<` and `>>`.
+pub(crate) trait Field: Sized {
+    /// The supported actions, for messages.
+    const ACTIONS: &'static str;
+
+    /// Parses the text of an action, without the spaces around it.
+    fn parse(action: &str) -> Option<Self>;
+}
+
+/// A parsed template.
+#[derive(Clone, Debug)]
+pub(crate) struct Template<F> {
+    parts: Vec<Part<F>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part<F> {
+    /// Copied as it is.
+    Literal(String),
+    Field(F),
+}
 
 /// Why a text is no template, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,98 +49,58 @@ pub(crate) struct TemplateError {
 }
 
 impl TemplateError {
-    /// A fault at a byte of the text.
-    fn new(text: &str, at: usize, message: impl Into<String>) -> Self {
-        let before = text.get(..at).unwrap_or(text);
+    /// A fault behind the text `before`.
+    fn new(before: &str, message: String) -> Self {
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {
             line: before.matches('\n').count() + 1,
             column: line.chars().count() + 1,
-            message: message.into(),
-        }
-    }
-}
-
-impl Template {
-    /// Parses a template for `fields`, whose values are only examples of their types.
-    ///
-    /// # Errors
-    /// When Go would refuse it, a field does not exist, or it uses a part of the language
-    /// that is not supported here.
-    pub(crate) fn parse(text: &str, fields: &Value) -> Result<Self, TemplateError> {
-        syntax::check(text)?;
-        check::check(text, fields)?;
-        let template = gotmpl::Template::new("")
-            .delims(syntax::OPEN, syntax::CLOSE)
-            .func("index", index)
-            .max_range_iters(MAX_PASSES)
-            .parse(text)
-            .map_err(|error| unread(text, error))?;
-        Ok(Self(Arc::new(template)))
-    }
-
-    /// Renders the text with `fields`.
-    ///
-    /// # Errors
-    /// When an index is out of range, a label to print is missing, or the text becomes
-    /// too long.
-    pub(crate) fn render(&self, fields: &Value) -> Result<String, String> {
-        let mut query = Query::default();
-        let rendered = self.0.execute_fmt(&mut query, fields);
-        rendered.map_err(|error| query.fault.map_or_else(|| error.to_string(), str::to_owned))?;
-        Ok(query.text)
-    }
-}
-
-impl fmt::Debug for Template {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Template").finish_non_exhaustive()
-    }
-}
-
-/// Converts an error of gotmpl in a text.
-fn unread(text: &str, error: gotmpl::TemplateError) -> TemplateError {
-    use gotmpl::TemplateError::{Lex, Parse};
-    match error {
-        #[rustfmt::skip]
-        Parse { line, col, message, .. } | Lex { line, col, message, .. } => TemplateError {
-            line: line.max(1),
-            column: col.max(1),
             message,
-        },
-        other => TemplateError::new(text, 0, other.to_string()),
+        }
     }
 }
 
-/// `index`: for a missing key of a map it returns the empty string, the zero value in Go.
-fn index(arguments: &[Value]) -> gotmpl::Result<Value> {
-    let [value, key] = arguments else {
-        let message = "index takes a value and a key".to_owned();
-        return Err(gotmpl::TemplateError::Exec(message));
-    };
-    Ok(match value.index(key)? {
-        Value::Nil => Value::String("".into()),
-        found => found,
-    })
-}
-
-/// The text of a query so far.
-#[derive(Debug, Default)]
-struct Query {
-    text: String,
-    /// Why rendering stopped.
-    fault: Option<&'static str>,
-}
-
-impl fmt::Write for Query {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        if part == "<no value>" {
-            self.fault = Some("a label that the request does not have would be printed");
-        } else if self.text.len() + part.len() > MAX_OUTPUT {
-            self.fault = Some("the query becomes too long");
-        } else {
-            self.text.push_str(part);
+impl<F: Field> Template<F> {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// When it has another action than those of `F`.
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((literal, behind)) = rest.split_once(OPEN) {
+            let at = text.len() - behind.len() - OPEN.len();
+            let fault = |message| TemplateError::new(text.get(..at).unwrap_or(text), message);
+            let (action, behind) = behind
+                .split_once(CLOSE)
+                .ok_or_else(|| fault("<< without >>: close the action".to_owned()))?;
+            let field = F::parse(action.trim_matches(SPACES))
+                .ok_or_else(|| fault(format!("it is not supported: write {}", F::ACTIONS)))?;
+            parts.push(Part::Literal(literal.to_owned()));
+            parts.push(Part::Field(field));
+            rest = behind;
         }
-        self.fault.map_or(Ok(()), |_| Err(fmt::Error))
+        parts.push(Part::Literal(rest.to_owned()));
+        Ok(Self { parts })
+    }
+
+    /// Its literal texts and fields, in their order.
+    pub(crate) fn parts(&self) -> &[Part<F>] {
+        &self.parts
+    }
+
+    /// Renders the text with the values of fields. `None`: it is too long.
+    pub(crate) fn render(&self, value: impl Fn(&F) -> String) -> Option<String> {
+        let mut rendered = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => rendered.push_str(literal),
+                Part::Field(field) => rendered.push_str(&value(field)),
+            }
+            if rendered.len() > MAX_RENDERED {
+                return None;
+            }
+        }
+        Some(rendered)
     }
 }

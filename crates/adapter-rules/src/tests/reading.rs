@@ -45,7 +45,7 @@ const FAULTS: &str = r#"
 {seriesQuery: up, metricsQuery: '<<.Series'}
     rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 1 of it: << without >>: close the action
 {seriesQuery: up, metricsQuery: "sum(\n  <<.Serie>>)"}
-    rules[1].metricsQuery (line 2, column 35): is no template: at line 2, column 5 of it: .Serie is not known: write .GroupBy, .GroupBySlice, .LabelMatchers, .LabelValuesByName, .Series
+    rules[1].metricsQuery (line 2, column 35): is no template: at line 2, column 3 of it: it is not supported: write <<.Series>>, <<.LabelMatchers>>
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}
     rules[1].seriesFilters[0]: write either is or isNot
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}
