@@ -74,6 +74,41 @@ fn every_flag_is_accepted_in_every_form_and_reported_if_it_has_no_effect() {
     }
 }
 
+/// The flags with a value that is no text: numbers, addresses, durations, and lists, whose empty
+/// value is an empty list.
+const NO_TEXTS: &str = "
+    authentication-token-webhook-cache-ttl authorization-always-allow-paths
+    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+    bind-address metrics-max-age metrics-relist-interval prometheus-header
+    requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers
+    requestheader-username-headers secure-port v
+";
+
+#[test]
+fn an_empty_text_is_no_value() {
+    let shown = |flags: &[String]| {
+        let (args, said) = parse(flags).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+        assert_eq!(said, Vec::<String>::new(), "{flags:?}");
+        format!("{args:?}")
+    };
+    let default = shown(&[]);
+    let with_value = WITH_EFFECT.split_whitespace();
+    let names = with_value.filter_map(|flag| Some(flag.split_once('=')?.0));
+    let no_texts: Vec<&str> = NO_TEXTS.split_whitespace().collect();
+    let mut texts = 0;
+    for name in names.filter(|name| !no_texts.contains(name)) {
+        assert_eq!(shown(&[format!("--{name}=")]), default, "{name}");
+        let separate = [format!("--{name}"), String::new()];
+        assert_eq!(shown(&separate), default, "{name}");
+        texts += 1;
+    }
+    assert_eq!(texts, 17);
+    assert!(parse(&["--prometheus-auth-config=", "--prometheus-auth-incluster"]).is_ok());
+    let (args, _) = parse(&["--authorization-always-allow-paths="]).unwrap();
+    let paths = args.cluster.authorization_always_allow_paths.unwrap();
+    assert!(paths.iter().all(String::is_empty), "{paths:?}");
+}
+
 #[test]
 fn flags_that_restrict_trust_and_tls_have_an_effect() {
     let (args, said) = parse(&[
