@@ -100,8 +100,14 @@ pub struct UsageAnswer {
 /// The message for clients, without kube-apiserver's error.
 const NO_NODES: &str = "unable to list nodes";
 
-/// Samples by object, with their values in thousandths.
-type ByObject<'a> = HashMap<&'a str, Vec<(&'a VectorSample, i64)>>;
+/// A sample, and its value in thousandths. `None`: the value is no usage.
+#[derive(Clone, Copy)]
+struct UsageSample<'a> {
+    sample: &'a VectorSample,
+    milli: Option<i64>,
+}
+
+type ByObject<'a> = HashMap<&'a str, Vec<UsageSample<'a>>>;
 
 impl UsageAnswer {
     /// The result of `work` on the answer. In a large cluster it runs on another thread.
@@ -153,21 +159,24 @@ impl UsageAnswer {
                 else {
                     continue;
                 };
+                let Some(parts) = self.parts(cpu, memory) else {
+                    continue;
+                };
                 told = true;
                 let samples = cpu.iter().chain(memory);
-                let at = samples.map(|(sample, _)| sample.at).min();
+                let at = samples.map(|usage| usage.sample.at).min();
                 sink(Usage {
                     namespace: object.namespace,
                     name: object.name,
                     labels: object.labels,
                     at: at.unwrap_or_default(),
                     window: self.queries.window,
-                    parts: &self.parts(cpu, memory),
+                    parts: &parts,
                 });
             }
         }
         if matches!(self.query.which, Which::Named(_)) && !told {
-            let reason = "Prometheus has no CPU or no memory of it";
+            let reason = "Prometheus has no CPU or no memory of it, or of one of its containers";
             return Err(ProviderError::NoValue(reason.to_owned()));
         }
         Ok(())
@@ -200,39 +209,45 @@ impl UsageAnswer {
         }
     }
 
-    /// The usage of containers; a missing value is 0. As upstream, the first sample of a
-    /// node counts, and the last of a container.
+    /// The usage of a node or of each container of a pod. `None`: a value is missing. The
+    /// object is then left out, as metrics-server does, because an autoscaler would take a
+    /// part for the whole. As upstream, the first sample of a node counts, and the last of a
+    /// container.
     fn parts<'a>(
         &self,
-        cpu: &[(&'a VectorSample, i64)],
-        memory: &[(&'a VectorSample, i64)],
-    ) -> Vec<(&'a str, Amounts)> {
-        let first =
-            |samples: &[(&VectorSample, i64)]| samples.first().map_or(0, |(_, milli)| *milli);
+        cpu: &[UsageSample<'a>],
+        memory: &[UsageSample<'a>],
+    ) -> Option<Vec<(&'a str, Amounts)>> {
         if self.query.measured == Measured::Nodes {
+            let first = |samples: &[UsageSample<'_>]| samples.first().and_then(|usage| usage.milli);
             let amounts = Amounts {
-                cpu: first(cpu),
-                memory: first(memory),
+                cpu: first(cpu)?,
+                memory: first(memory)?,
             };
-            return vec![("", amounts)];
+            return Some(vec![("", amounts)]);
         }
-        let name = |sample: &'a VectorSample, query: &ResourceRule| {
-            sample
-                .labels
-                .get(&query.container_label)
-                .unwrap_or_default()
-        };
-        let mut parts: BTreeMap<&str, Amounts> = BTreeMap::new();
-        for (sample, milli) in cpu {
-            let name = name(sample, &self.queries.cpu);
-            parts.entry(name).or_default().cpu = *milli;
+        let mut memory = by_container(memory, &self.queries.memory);
+        let mut parts = Vec::new();
+        for (container, cpu) in by_container(cpu, &self.queries.cpu) {
+            let amounts = Amounts {
+                cpu: cpu?,
+                memory: memory.remove(container)??,
+            };
+            parts.push((container, amounts));
         }
-        for (sample, milli) in memory {
-            let name = name(sample, &self.queries.memory);
-            parts.entry(name).or_default().memory = *milli;
-        }
-        parts.into_iter().collect()
+        memory.is_empty().then_some(parts)
     }
+}
+
+fn by_container<'a>(
+    samples: &[UsageSample<'a>],
+    query: &ResourceRule,
+) -> BTreeMap<&'a str, Option<i64>> {
+    let of_container = |usage: &UsageSample<'a>| {
+        let container = usage.sample.labels.get(&query.container_label);
+        (container.unwrap_or_default(), usage.milli)
+    };
+    samples.iter().map(of_container).collect()
 }
 
 /// Groups the objects by namespace. Objects of a namespace are adjacent.
@@ -274,17 +289,19 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     }
 }
 
-/// The samples of an answer by object. As upstream, NaN and negative values are 0. A value
-/// beyond the largest quantity is dropped.
+/// The samples of an answer by object. NaN, negative values and those beyond the largest
+/// quantity are no usage.
 fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
     let Answer::Vector(samples) = answer else {
         return Err(ProviderError::Unavailable);
     };
     let mut by_object = ByObject::new();
     for sample in samples {
-        let milli = quantity::milli_from_f64(sample.value.max(0.0));
-        if let (Some(name), Some(milli)) = (sample.labels.get(label), milli) {
-            by_object.entry(name).or_default().push((sample, milli));
+        let value = Some(sample.value).filter(|value| *value >= 0.0);
+        let milli = value.and_then(quantity::milli_from_f64);
+        if let Some(name) = sample.labels.get(label) {
+            let samples = by_object.entry(name).or_default();
+            samples.push(UsageSample { sample, milli });
         }
     }
     Ok(by_object)

@@ -42,9 +42,11 @@ impl StoreAnswers for Prometheus {
         let of = ["ns/a/main", "ns/b/main", "other/d/main", "n1"].into_iter();
         let samples = of.zip(values).map(|(of, value)| sample(of, value, at));
         let mut samples: Vec<_> = samples.collect();
-        if ask.promql.contains("cpu") {
-            samples.push(sample("ns/a/side", 0.0005, at + 9000));
-        }
+        let side = match ask.promql.contains("cpu") {
+            true => 0.0005,
+            false => 0.0,
+        };
+        samples.push(sample("ns/a/side", side, at + 9000));
         let answer = match self.down {
             true => Err(ProviderError::Unavailable),
             false => Ok(Arc::new(Found::Vector(samples))),

@@ -197,20 +197,20 @@ fn pods_of_several_namespaces_are_queried_by_namespace() {
 
 /// `a` has both values, `b` only CPU, `c` none; `d` does not run.
 #[test]
-fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
+fn pods_without_data_are_left_out() {
     let mut pods = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[]));
     pods[3].phase = PodPhase::Pending;
     let prometheus = &[
         ("cpu_usage", "ns/a/one=1@10 ns/b/one=1@10 ns/d/one=1@10"),
-        ("memory_working_set", "ns/a/two=2@10 ns/d/two=2@10"),
+        ("memory_working_set", "ns/a/one=2@10 ns/d/one=2@10"),
     ];
     let scene = Scene::pods(pods.into(), prometheus);
-    let only = ["ns/a@10 one=1,0 two=0,2"];
+    let only = ["ns/a@10 one=1,2"];
     assert_eq!(scene.list(Measured::Pods, None), only);
     let one = |name: &str| scene.ask((Measured::Pods, Some("ns"), Which::Named(name.to_owned())));
     assert_eq!(one("a").unwrap(), only);
     let (half, gone) = (
-        "Prometheus has no CPU or no memory of it",
+        "Prometheus has no CPU or no memory of it, or of one of its containers",
         "no such pod is running",
     );
     for (name, why) in [("b", half), ("c", half), ("d", gone), ("e", gone)] {
@@ -220,13 +220,22 @@ fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
 }
 
 #[test]
-fn nan_and_negative_values_of_pods_are_zero() {
-    const CPU: &str = "ns/a/one=-1100@10 ns/a/two=NaN@20 ns/b/one=-1100@10 ns/b/two=1310@20";
-    const MEMORY: &str = "ns/a/one=3100@11 ns/a/two=-1100@21 ns/b/one=NaN@11 ns/b/two=-1100@21";
-    let pods = vec![pod("ns", "a", &[]), pod("ns", "b", &[])];
-    let scene = Scene::pods(pods, &[("cpu_usage", CPU), ("memory_working_set", MEMORY)]);
-    let wanted = ["ns/a@10 one=0,3100 two=0,0", "ns/b@10 one=0,0 two=1310,0"];
-    assert_eq!(scene.list(Measured::Pods, None), wanted);
+fn a_pod_with_an_unknown_value_of_a_container_is_left_out() {
+    for (cpu, memory) in [
+        ("ns/a/one=1@10", "ns/a/one=2@10 ns/a/two=2@10"),
+        ("ns/a/one=1@10 ns/a/two=1@10", "ns/a/one=2@10"),
+        ("ns/a/one=1@10", "ns/a/two=2@10"),
+        ("ns/a/one=NaN@10", "ns/a/one=2@10"),
+        ("ns/a/one=1@10", "ns/a/one=-1@10"),
+        ("ns/a/one=inf@10", "ns/a/one=2@10"),
+    ] {
+        let prometheus = Box::leak(Box::new([
+            ("cpu_usage", cpu),
+            ("memory_working_set", memory),
+        ]));
+        let scene = Scene::pods(vec![pod("ns", "a", &[])], prometheus);
+        assert_eq!(scene.list(Measured::Pods, None), [""; 0], "{cpu} {memory}");
+    }
 }
 
 #[test]
@@ -240,7 +249,7 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
             (MEMORY, "k=1@1 l=2100@11 n=2300@12 o=2100@11 p=NaN@12"),
         ],
     };
-    let wanted = ["l@10 =1100,2100", "o@10 =0,2100", "p@12 =1200,0"];
+    let wanted = ["l@10 =1100,2100"];
     assert_eq!(scene.list(Measured::Nodes, None), wanted);
     let gone = scene.ask((Measured::Nodes, None, Which::Named("z".to_owned())));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
