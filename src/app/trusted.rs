@@ -40,7 +40,8 @@ impl Overlay {
     }
 
     /// The ConfigMap's data with the flags applied.
-    async fn over(&self, under: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    async fn over(&self, under: Option<&BTreeMap<String, String>>) -> Authorities {
+        let mut unreadable = Vec::new();
         let mut texts = under.cloned().unwrap_or_default();
         for (key, text) in &self.texts {
             texts.insert((*key).to_owned(), text.clone());
@@ -54,18 +55,24 @@ impl Overlay {
                     texts.insert((*key).to_owned(), text);
                 }
                 Err(reason) => {
-                    tracing::warn!(
-                        "{}: {reason}: the file authenticates no client",
-                        path.display()
-                    );
+                    unreadable.push(format!("{}: {reason}", path.display()));
                     // Without this, the ConfigMap's authority would replace the narrower
                     // one of the flag.
                     texts.remove(*key);
                 }
             }
         }
-        texts
+        Authorities { texts, unreadable }
     }
+}
+
+/// The authorities of clients in one version of the ConfigMap and the files.
+#[derive(PartialEq, Eq)]
+struct Authorities {
+    /// By the key of the ConfigMap.
+    texts: BTreeMap<String, String>,
+    /// The files that cannot be read, and why.
+    unreadable: Vec<String>,
 }
 
 /// Loads each version of the ConfigMap and of the files of `overlay`, which takes precedence.
@@ -75,13 +82,16 @@ pub(super) async fn follow(
     trust: Arc<TrustStore>,
     check: Check,
 ) {
-    let mut loaded: Option<BTreeMap<String, String>> = None;
+    let mut loaded: Option<Authorities> = None;
     loop {
         let current = texts.borrow_and_update().clone();
         if current.is_some() || !overlay.is_empty() {
             let next = overlay.over(current.as_deref()).await;
             if loaded.as_ref() != Some(&next) {
-                load(&next, &trust, &check);
+                for file in &next.unreadable {
+                    tracing::warn!("{file}: what was read of the file before stays in force");
+                }
+                load(&next.texts, &trust, &check);
                 loaded = Some(next);
             }
         }
@@ -121,7 +131,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::telemetry::health::{Health, Weight};
     use aggregated_apiserver::testing::authority::authority;
+    use aggregated_apiserver::testing::log::logging;
 
     const CLIENTS: &str = "client-ca-file";
     const PROXY: &str = "requestheader-client-ca-file";
@@ -153,5 +165,29 @@ mod tests {
     fn a_cluster_without_a_front_proxy_is_ready() {
         let trust = TrustStore::default();
         assert_eq!(loaded(&trust, &[(CLIENTS, &pem())]), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unreadable_file_is_logged_once_and_its_last_content_stays() {
+        let (log, _guard) = logging(tracing::Level::WARN);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.crt");
+        std::fs::write(&path, pem()).unwrap();
+        let overlay = Overlay {
+            texts: Vec::new(),
+            files: vec![(CLIENTS, path.clone())],
+        };
+        let trust = Arc::new(TrustStore::default());
+        let check = Health::new().register("client-authorities", Weight::Readiness, None);
+        let (_, texts) = watch::channel(None);
+        let following = tokio::spawn(follow(texts, overlay, Arc::clone(&trust), check));
+        tokio::time::sleep(FILES_EVERY / 2).await;
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::sleep(FILES_EVERY * 10).await;
+        following.abort();
+        let text = log.text();
+        let lines = text.lines().filter(|line| line.contains("ca.crt"));
+        assert_eq!(lines.count(), 1, "{text}");
+        assert!(trust.current().is_some_and(|trust| trust.clients.is_some()));
     }
 }
