@@ -216,3 +216,72 @@ async fn await_ready(api_client: &ApiClient, line: &str) {
     let has = |reply: &Reply| reply.body.contains(line);
     api_client.until("/readyz?verbose", has).await;
 }
+
+/// A rule whose series do not exist, searches and queries that Prometheus refuses, and
+/// resource rules whose series do not name the nodes.
+const BROKEN_RULES: &str = "
+gpu: {window: 10s, freshness: 20s}
+rules:
+- {seriesQuery: 'missing_total', metricsQuery: 'missing_total{<<.LabelMatchers>>}'}
+- {seriesQuery: '{job=', metricsQuery: 'up{<<.LabelMatchers>>}'}
+externalRules:
+- seriesQuery: up
+  resources: {namespaced: false}
+  name: {as: refused}
+  metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>}'
+resourceRules:
+  cpu: &usage
+    containerQuery: 'up{<<.LabelMatchers>>}'
+    nodeQuery: 'up{<<.LabelMatchers>>}'
+    resources:
+      overrides: {node: {resource: node}, namespace: {resource: namespace}, pod: {resource: pod}}
+  memory: *usage
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_without_values_is_a_finding_with_its_query() {
+    let mut lab = Lab::start().await;
+    lab.reconfigure(BROKEN_RULES);
+    let api_client = ApiClient::direct(lab.port, Some(identity_of(lab.plane.kubeconfig())));
+    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{TEAM}/refused");
+    api_client.until_code(&external, 503).await;
+    let nodes = api_client.get("/apis/metrics.k8s.io/v1beta1/nodes").await;
+    assert!(nodes.has(r#""items":[]"#), "{nodes:?}");
+    let faults = [
+        ("rules[0].seriesQuery", "no such series", "missing_total"),
+        ("rules[1].seriesQuery", "does not answer", "{job="),
+        (
+            "externalRules[0].metricsQuery",
+            "does not answer",
+            "sum(<<.Series>>{<<.LabelMatchers>>}",
+        ),
+        (
+            "resourceRules.cpu.nodeQuery",
+            "one of the nodes in its label node",
+            "up{<<.LabelMatchers>>}",
+        ),
+        (
+            "resourceRules.memory.nodeQuery",
+            "one of the nodes in its label node",
+            "up{<<.LabelMatchers>>}",
+        ),
+    ];
+    for (key, fault, query) in faults {
+        let found = await_finding(&lab, "GM604", key, fault);
+        let message = text(&found, "message");
+        assert!(
+            message.ends_with(&format!("; the query is {query}")),
+            "{message}"
+        );
+    }
+    let metrics = api_client.get("/metrics").await;
+    let counted = r#"gpu_metrics_apiserver_findings{code="GM604",severity="warning"} 5"#;
+    assert!(metrics.has(counted), "{metrics:?}");
+    api_client.until_code(&external, 503).await;
+    let log = lab.server.as_ref().unwrap().stderr();
+    for (key, ..) in faults {
+        assert_eq!(log.matches(&format!("{key}: ")).count(), 1, "{key}: {log}");
+    }
+    lab.reconfigure(CONFIG);
+    await_gone(&lab, "GM604", "rules[0].seriesQuery");
+}

@@ -54,6 +54,7 @@ impl Values<'_> {
             namespace: target.namespace.clone(),
             which,
             fields,
+            now: self.now,
             user: self.user.to_owned(),
         };
         let encoder = UsageEncoder {

@@ -2,19 +2,20 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules;
 use crate::provider::{Answering, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
+use cluster_state::clock;
 use cluster_state::inventory::WatchedNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
-use limits::line_limit::LineLimit;
+use prometheus_source::Error;
 use prometheus_source::cache::{QueryCache, QueryFailure};
 
 /// Names of objects: of those in the inventory, and of others, which have their own watches.
@@ -59,79 +60,47 @@ impl rules::ObjectNames for ClusterNames {
     }
 }
 
-/// The period in which at most one failed query of each rule is logged.
-const RULE_PERIOD: Duration = Duration::from_secs(600);
-
-/// Fetches answers, and logs failed queries.
+/// Fetches answers, and records failed queries.
 #[derive(Debug)]
-pub(super) struct LoggedAnswers {
-    answers: Arc<QueryCache>,
-    /// By the rule's place in the file.
-    lines: LineLimit<Arc<str>>,
+pub(super) struct StoreBackend {
+    pub(super) cache: QueryCache,
+    pub(super) conditions: Arc<RuleConditions>,
 }
 
-impl LoggedAnswers {
-    pub(super) fn new(answers: Arc<QueryCache>) -> Self {
-        let lines = LineLimit::new(1, RULE_PERIOD, |rule, left_out| {
-            tracing::warn!("{rule}: {left_out} more queries failed in ten minutes");
-        });
-        Self { answers, lines }
-    }
-
-    fn tell(&self, rule: &Arc<str>, reason: &str) {
-        if self.lines.admit(Arc::clone(rule)) {
-            tracing::warn!("{rule}: its query failed: {reason}");
-        }
+/// The failure of a query of a rule that Prometheus does not answer.
+pub(super) fn refused(error: &Error, query: Arc<str>) -> RuleFailure {
+    let (how, remedy) = error.finding();
+    RuleFailure {
+        fault: format!("Prometheus does not answer its query ({how})"),
+        remedy: remedy.to_owned(),
+        query,
+        detail: Some(error.to_string()),
     }
 }
 
-impl rules::StoreAnswers for LoggedAnswers {
+impl rules::StoreAnswers for StoreBackend {
     fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> Answering<'a, Arc<Answer>> {
+        let failed = |failure| self.conditions.failed(&ask.key, failure, clock::now());
         Box::pin(async move {
-            match self.answers.fetch(&ask.promql, ask.purpose, user).await {
+            match self.cache.fetch(&ask.promql, ask.purpose, user).await {
                 Ok(answer) => {
                     if let Answer::Other(kind) = &*answer {
-                        let remedy = "write a query that gives an instant vector";
-                        self.tell(&ask.rule, &format!("it gives a {kind}: {remedy}"));
+                        failed(RuleFailure {
+                            fault: format!("its query gives a {kind}"),
+                            remedy: "write a query that gives an instant vector".to_owned(),
+                            query: Arc::clone(&ask.template),
+                            detail: None,
+                        });
                     }
                     Ok(answer)
                 }
                 // Too many concurrent queries are no fault of the rule.
                 Err(QueryFailure::Saturated) => Err(ProviderError::Saturated),
                 Err(QueryFailure::Failed(error)) => {
-                    self.tell(&ask.rule, &error.to_string());
+                    failed(refused(&error, Arc::clone(&ask.template)));
                     Err(ProviderError::Unavailable)
                 }
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use aggregated_apiserver::testing::log::logging;
-    use cluster_state::clock;
-    use prometheus_source::settings::{PrometheusSettings, parse_url};
-    use prometheus_source::{KeyHasher, Prometheus};
-
-    #[tokio::test(start_paused = true)]
-    async fn a_rule_that_always_fails_does_not_flood_the_log() {
-        let (log, _guard) = logging(tracing::Level::INFO);
-        let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
-        let prometheus = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-        let prometheus = Arc::new(prometheus.promql());
-        let answers = QueryCache::new(prometheus, clock::now, Duration::ZERO);
-        let asked = LoggedAnswers::new(Arc::new(answers));
-        for _ in 0..100 {
-            asked.tell(&"rules[1]".into(), "one");
-        }
-        asked.tell(&"rules[2]".into(), "its own");
-        tokio::time::sleep(2 * RULE_PERIOD).await;
-        let text = log.text();
-        assert_eq!(text.lines().count(), 3, "{text}");
-        for line in ["[1]: its query failed: one", "[1]: 99 more", "[2]: its"] {
-            assert!(text.contains(&format!("rules{line}")), "{text}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::finding_reports::count;
 use crate::telemetry::metrics::Metrics;
+use apimachinery::condition::Condition;
 use cluster_checks::inspect;
 use cluster_state::client::Client;
 use cluster_state::clock;
@@ -23,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(300);
 /// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Metrics) {
     let mut wait = FIRST;
-    let mut was_skipped = false;
+    let mut skipped = Condition::default();
     loop {
         // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
@@ -33,11 +34,11 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                 count(&metrics, &codes(), &report.findings, |code| {
                     report.has_checked(code)
                 });
-                let mut skipped = report.skipped.into_iter();
-                let lacks = skipped.find(|it| it.codes.contains(GM504.id));
-                let had_skipped = std::mem::replace(&mut was_skipped, lacks.is_some());
-                if let Some(lacks) = lacks.filter(|_| !had_skipped) {
-                    tracing::info!("autoscalers are not checked: {}", lacks.remedy);
+                let mut all = report.skipped.into_iter();
+                let lacks = all.find(|it| it.codes.contains(GM504.id));
+                let changed = skipped.set(lacks.map(|it| it.remedy), ()).is_some();
+                if let Some(remedy) = skipped.state().reason().filter(|_| changed) {
+                    tracing::info!("autoscalers are not checked: {remedy}");
                 }
             }
             // The findings of the last round stay in force.

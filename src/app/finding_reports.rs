@@ -1,12 +1,13 @@
 //! Reports findings: logs when one begins and ends, shows it among the readiness details
 //! while it lasts, and counts it in `/metrics`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::provider::composite::SelfFinding;
+use crate::provider::composite::SelfFindings;
 use crate::telemetry::metrics::{Metrics, catalog};
-use findings::codes::Code;
+use apimachinery::condition::Condition;
+use findings::codes::{Code, OF_DATA};
 use findings::{Finding, Severity};
 
 /// Counts findings. A code that was not checked has a count only if it has findings.
@@ -27,17 +28,17 @@ pub(super) fn count(
     }
 }
 
-/// A finding about the server itself, counted in `/metrics`.
-pub(super) fn own(
+/// The findings of a code about the server itself, counted in `/metrics`.
+pub(super) fn own<F: IntoIterator<Item = Finding>>(
     metrics: &Metrics,
     code: &Code,
-    find: impl Fn() -> Option<Finding> + Send + Sync + 'static,
-) -> SelfFinding {
-    let own: SelfFinding = Arc::new(find);
+    find: impl Fn() -> F + Send + Sync + 'static,
+) -> SelfFindings {
+    let own: SelfFindings = Arc::new(move || find().into_iter().collect());
     let counted = Arc::clone(&own);
     let labels = [code.id, code.severity.name()];
     metrics.read(&catalog::FINDINGS, &labels, move || {
-        Some(f64::from(u8::from(counted().is_some())))
+        Some(counted().len() as f64)
     });
     own
 }
@@ -45,22 +46,21 @@ pub(super) fn own(
 /// Logs when a code begins and ends to have findings. The text of a finding does not
 /// matter, because its names and numbers may change with every poll.
 #[derive(Debug, Default)]
-pub(super) struct FindingLog(BTreeSet<&'static str>);
+pub(super) struct FindingLog(BTreeMap<&'static str, Condition<(), ()>>);
 
 impl FindingLog {
     /// Logs which codes begin or end to have warnings. Returns all current warnings.
     pub(super) fn say(&mut self, found: &[Finding]) -> Vec<String> {
         let warnings = found.iter().filter(|it| it.severity >= Severity::Warning);
-        let mut codes = BTreeSet::new();
-        for finding in warnings.clone() {
-            if codes.insert(finding.code) && !self.0.contains(finding.code) {
-                log(finding);
+        for code in OF_DATA.iter().map(|code| code.id) {
+            let first = warnings.clone().find(|it| it.code == code);
+            let condition = self.0.entry(code).or_default();
+            match (condition.set(first.map(|_| ()), ()), first) {
+                (Some(_), Some(finding)) => log(finding),
+                (Some(_), None) => tracing::info!(code, "resolved"),
+                (None, _) => {}
             }
         }
-        for code in self.0.difference(&codes) {
-            tracing::info!(code, "resolved");
-        }
-        self.0 = codes;
         let words = warnings.map(|it| format!("{} {}: {}", it.code, it.object, it.message));
         words.collect()
     }

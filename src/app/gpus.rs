@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::engine::{Engine, Wiring};
+use apimachinery::condition::Condition;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::WatchSettings;
 use configuration::Config;
@@ -38,7 +39,7 @@ pub(super) async fn poll(
     mut inventory: watch::Receiver<Arc<Inventory>>,
     registry: WatchRegistry,
 ) {
-    let mut is_said = false;
+    let mut unbound = Condition::default();
     while tokio::time::timeout(LOOK, inventory.changed())
         .await
         .is_err()
@@ -47,7 +48,7 @@ pub(super) async fn poll(
             continue;
         };
         wiring.provider.tell_unbound(&why);
-        if !std::mem::replace(&mut is_said, true) {
+        if unbound.set(Some(()), ()).is_some() {
             tracing::warn!("{why}");
         }
     }

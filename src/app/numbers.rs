@@ -55,7 +55,7 @@ pub(super) fn of_configuration(metrics: &Metrics, config: &Config) {
 }
 
 /// Answers to rules' queries, and how many of them came from the cache.
-pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<QueryCache>) {
+pub(super) fn of_answers(metrics: &Metrics, cache: &QueryCache) {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&Spec, &str, Count); 6] = [
         (&catalog::RULE_LOOKUPS, "hit", |counts| &counts.hits),
@@ -70,9 +70,9 @@ pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<QueryCache>) {
         }),
     ];
     for (spec, word, count) in counts {
-        let answers = Arc::clone(answers);
+        let cache = cache.clone();
         metrics.read(spec, &[word], move || {
-            Some(count(answers.counts()).load(Ordering::Relaxed) as f64)
+            Some(count(cache.counts()).load(Ordering::Relaxed) as f64)
         });
     }
 }

@@ -12,10 +12,12 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::backing::refused;
 use super::measure;
+use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Weight};
+use crate::telemetry::health::Weight;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
@@ -24,6 +26,7 @@ use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::served;
 use configuration::Config;
+use prometheus_source::Error;
 use prometheus_source::prometheus::promql::PromqlClient;
 
 /// The most concurrent searches; each may be expensive.
@@ -80,6 +83,7 @@ pub(crate) struct Relist {
     /// Lists the cluster's kinds.
     pub client: Client,
     pub provider: Arc<RuleProvider>,
+    pub conditions: Arc<RuleConditions>,
     pub times: RelistTimes,
     pub telemetry: Telemetry,
 }
@@ -91,88 +95,25 @@ struct Discovered {
     series: BTreeMap<String, Arc<[Shape]>>,
 }
 
-/// Messages by the failing rule or search.
-type Troubles = BTreeMap<Arc<str>, String>;
+/// The key of the condition that the kinds of the cluster are unknown.
+const KINDS: &str = "kinds of the cluster";
 
-/// The log lines, health check and metrics of the rounds.
-struct RelistReport {
-    detail: Check,
-    metrics: Metrics,
-    /// The failures of the former round.
-    former: Troubles,
-}
-
-impl RelistReport {
-    fn new(telemetry: &Telemetry) -> Self {
-        let health = &telemetry.health;
-        let report = Self {
-            detail: health.register("rule-series", Weight::Detail, None),
-            metrics: telemetry.metrics.clone(),
-            former: Troubles::new(),
-        };
-        report.failed("series", 0);
-        report.failed("kinds", 0);
-        report
-    }
-
-    fn failed(&self, of: &str, count: u64) {
-        self.metrics.count(&catalog::RELIST_FAILURES, &[of], count);
-    }
-
-    fn show(&self, spec: &Spec, values: &[&str], number: f64) {
-        self.metrics.show(spec, values, Some(number));
-    }
-
-    /// Reports the end of a round: its failures, and the faults of the file.
-    fn tell(&mut self, faults: &[String], troubles: Troubles) {
-        let words = faults.iter().chain(troubles.values());
-        let words: Vec<&str> = words.map(String::as_str).collect();
-        self.detail
-            .set((!words.is_empty()).then(|| words.join("; ")));
-        for (of, trouble) in &troubles {
-            if self.former.get(of) != Some(trouble) {
-                tracing::warn!("{trouble}");
-            }
-        }
-        for (of, trouble) in &self.former {
-            if !troubles.contains_key(of) {
-                tracing::info!("resolved: {trouble}");
-            }
-        }
-        self.former = troubles;
-    }
-
-    fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
-        self.show(&catalog::RELIST_SECONDS, &[], began.elapsed().as_secs_f64());
-        if !failed {
-            self.show(&catalog::RELIST_TIME, &[], measure::secs(clock::now()));
-        }
-        for (kind, metrics) in [
-            ("custom", registry.custom.len()),
-            ("external", registry.external.len()),
-        ] {
-            self.show(&catalog::RULE_METRICS, &[kind], metrics as f64);
-        }
-        let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
-        self.show(&catalog::RULE_SHAPES, &[], shapes as f64);
-    }
+/// A failure of a search in `/metrics`: `series` or `kinds`.
+fn count_failures(metrics: &Metrics, of: &str, count: u64) {
+    metrics.count(&catalog::RELIST_FAILURES, &[of], count);
 }
 
 impl Relist {
     /// Runs until cancelled.
     pub(crate) async fn run(self) {
-        let health = &self.telemetry.health;
         let (ended, is_over) = watch::channel(false);
-        // If Prometheus does not answer, a round takes minutes.
-        let patience = Instant::now() + PATIENCE;
-        health.ask("rules", Weight::Readiness, move || {
-            let waits = !*is_over.borrow() && Instant::now() < patience;
-            waits.then(|| "the search for the series of the rules has not ended".to_owned())
-        });
-        let mut report = RelistReport::new(&self.telemetry);
+        self.register_checks(is_over);
+        for of in ["series", "kinds"] {
+            count_failures(&self.telemetry.metrics, of, 0);
+        }
         let mut known = Discovered::default();
         loop {
-            let failed = self.round(&self.rules, &mut known, &mut report).await;
+            let failed = self.round(&mut known).await;
             ended.send_replace(true);
             let wait = match failed {
                 true => self.times.relist.min(SOONER),
@@ -182,40 +123,36 @@ impl Relist {
         }
     }
 
+    fn register_checks(&self, is_over: watch::Receiver<bool>) {
+        let health = &self.telemetry.health;
+        // If Prometheus does not answer, a round takes minutes.
+        let patience = Instant::now() + PATIENCE;
+        health.ask("rules", Weight::Readiness, move || {
+            let waits = !*is_over.borrow() && Instant::now() < patience;
+            waits.then(|| "the search for the series of the rules has not ended".to_owned())
+        });
+        let (rules, conditions) = (Arc::clone(&self.rules), Arc::clone(&self.conditions));
+        health.ask("rule-series", Weight::Detail, move || {
+            let findings = conditions.findings(clock::now()).into_iter();
+            let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
+            let all: Vec<String> = rules.faults.iter().cloned().chain(findings).collect();
+            (!all.is_empty()).then(|| all.join("; "))
+        });
+    }
+
     /// Runs a round. Returns whether something failed.
-    async fn round(
-        &self,
-        rules: &Arc<RuleSet>,
-        known: &mut Discovered,
-        report: &mut RelistReport,
-    ) -> bool {
-        let began = Instant::now();
+    async fn round(&self, known: &mut Discovered) -> bool {
+        let (began, rules) = (Instant::now(), &self.rules);
         // Needed even without rules, because `resourceRules` use this client too.
         rules.prometheus.renew().await;
-        let mut troubles = Troubles::new();
-        if rules.iter().next().is_none() {
-            *known = Discovered::default();
-        } else {
-            self.search(rules, known, report, &mut troubles).await;
-        }
-        let failed = !troubles.is_empty();
-        for rule in rules.iter() {
-            for kind in rule.labels.unknown(&known.kinds) {
-                let trouble = format!(
-                    "{}: resources.overrides names {kind}, which the cluster does not serve",
-                    rule.place
-                );
-                troubles.insert(format!("{} {kind}", rule.place).into(), trouble);
-            }
-        }
-        report.tell(&rules.faults, troubles);
+        let failed = rules.iter().next().is_some() && self.search(known).await;
         // With some ten thousand shapes this takes seconds.
         let (of, seen) = (Arc::clone(rules), known.clone());
         let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;
         let Ok(registry) = made else {
             return true;
         };
-        report.ended(began, failed, &registry, known);
+        self.show(began, failed, &registry, known);
         self.provider.publish(InForce {
             rules: rules.rules.clone(),
             external_rules: rules.external_rules.clone(),
@@ -225,53 +162,106 @@ impl Relist {
         failed
     }
 
-    /// Lists the kinds of the cluster and the series of each selector.
-    async fn search(
-        &self,
-        rules: &RuleSet,
-        known: &mut Discovered,
-        report: &RelistReport,
-        troubles: &mut Troubles,
-    ) {
-        match served::kinds(&self.client).await {
-            Ok(kinds) => known.kinds = kinds,
-            Err(error) => {
-                report.failed("kinds", 1);
-                let trouble = format!("the kinds of the cluster cannot be listed: {error}");
-                troubles.insert("kinds".into(), trouble);
+    /// Lists the kinds of the cluster and the series of each selector. Returns whether
+    /// something failed.
+    async fn search(&self, known: &mut Discovered) -> bool {
+        let kinds = served::kinds(&self.client).await;
+        let failure = kinds.as_ref().err().map(|error| RuleFailure {
+            fault: "kube-apiserver does not list them".to_owned(),
+            remedy: "read the server's log".to_owned(),
+            query: Arc::default(),
+            detail: Some(error.to_string()),
+        });
+        let mut failed = failure.is_some();
+        self.conditions.searched(KINDS, failure, clock::now());
+        match kinds {
+            Ok(kinds) => {
+                known.kinds = kinds;
+                self.check_overrides(&known.kinds);
             }
+            Err(_) => count_failures(&self.telemetry.metrics, "kinds", 1),
         }
-        let selectors: BTreeSet<String> =
-            rules.iter().map(|rule| rule.series_query.clone()).collect();
-        known
-            .series
-            .retain(|selector, _| selectors.contains(selector));
+        let selectors = self.rules.iter().map(|rule| rule.series_query.clone());
+        let selectors: BTreeSet<String> = selectors.collect();
         let since = clock::now() - self.times.max_age;
-        let searches = selectors.into_iter().map(|selector| {
-            let prometheus = Arc::clone(&rules.prometheus);
-            async move {
-                let found = prometheus.series(&selector, since).await;
-                (selector, found)
-            }
+        let searches = selectors.into_iter().map(|selector| async move {
+            let found = self.rules.prometheus.series(&selector, since).await;
+            (selector, found)
         });
         let searches: Vec<_> = searches.collect();
         let searches = stream::iter(searches).buffer_unordered(SIDE_BY_SIDE);
         let found: Vec<_> = searches.collect().await;
         for (selector, shapes) in found {
+            self.record(&selector, &shapes);
             match shapes {
                 Ok(shapes) => {
                     known.series.insert(selector, shapes);
                 }
-                Err(error) => {
-                    report.failed("series", 1);
-                    let whose = rules.iter().filter(|rule| rule.series_query == *selector);
-                    let whose: Vec<&str> = whose.map(|rule| &*rule.place).collect();
-                    let whose = whose.join(", ");
-                    let trouble = format!("{whose}: its series: {error}");
-                    troubles.insert(whose.into(), trouble);
+                Err(_) => {
+                    failed = true;
+                    count_failures(&self.telemetry.metrics, "series", 1);
                 }
             }
         }
+        failed
+    }
+
+    /// Records the search for the series of a selector, for its rules.
+    fn record(&self, selector: &str, found: &Result<Arc<[Shape]>, Error>) {
+        let failure = match found {
+            Err(error) => Some(refused(error, selector.into())),
+            Ok(shapes) if shapes.is_empty() => Some(RuleFailure {
+                fault: "Prometheus has no such series".to_owned(),
+                remedy: "correct seriesQuery, or wait until the series exist".to_owned(),
+                query: selector.into(),
+                detail: None,
+            }),
+            Ok(_) => None,
+        };
+        for rule in self.rules.iter().filter(|it| it.series_query == *selector) {
+            let key = format!("{}.seriesQuery", rule.place);
+            self.conditions
+                .searched(&key, failure.clone(), clock::now());
+        }
+    }
+
+    /// Records the rules with labels for kinds that the cluster does not serve.
+    fn check_overrides(&self, kinds: &Kinds) {
+        for rule in self.rules.iter() {
+            let unknown: Vec<String> = rule.labels.unknown(kinds).collect();
+            let unknown = unknown.join(", ");
+            let failure = (!unknown.is_empty()).then(|| RuleFailure {
+                fault: format!("the cluster does not serve {unknown}"),
+                remedy: "correct the resource, or install its API".to_owned(),
+                query: rule.series_query.as_str().into(),
+                detail: None,
+            });
+            let key = format!("{}.resources.overrides", rule.place);
+            self.conditions.searched(&key, failure, clock::now());
+        }
+    }
+
+    /// Shows the numbers of a round in `/metrics`.
+    fn show(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
+        let show = |spec: &Spec, values: &[&str], number: f64| {
+            self.telemetry.metrics.show(spec, values, Some(number));
+        };
+        show(&catalog::RELIST_SECONDS, &[], began.elapsed().as_secs_f64());
+        if !failed {
+            show(&catalog::RELIST_TIME, &[], measure::secs(clock::now()));
+        }
+        show(
+            &catalog::RULE_METRICS,
+            &["custom"],
+            registry.custom.len() as f64,
+        );
+        show(
+            &catalog::RULE_METRICS,
+            &["external"],
+            registry.external.len() as f64,
+        );
+        let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
+        show(&catalog::RULE_SHAPES, &[], shapes as f64);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::finding_reports;
-use crate::provider::composite::SelfFinding;
+use crate::provider::composite::SelfFindings;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
@@ -70,7 +70,7 @@ impl Reload {
     }
 
     /// The finding that the file is refused.
-    pub(super) fn refused(&self) -> SelfFinding {
+    pub(super) fn refused(&self) -> SelfFindings {
         let check = self.check.clone();
         let path = self
             .file

@@ -21,9 +21,10 @@ use super::shutdown::Shutdown;
 use super::signals::Signals;
 use super::tasks::{TaskEnded, Tasks};
 use super::trusted::Overlay;
-use super::{backing, cluster_checks, gpus, numbers, trusted};
+use super::{backing, cluster_checks, finding_reports, gpus, numbers, trusted};
 use crate::api::{Api, router};
-use crate::provider::composite::{Composite, SelfFinding};
+use crate::provider::composite::{Composite, SelfFindings};
+use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
@@ -47,6 +48,7 @@ use cluster_state::inventory::Watches;
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
+use findings::codes::GM604;
 use prometheus_source::cache::QueryCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
@@ -143,7 +145,7 @@ struct Background {
     telemetry: Telemetry,
     tasks: Tasks,
     /// Findings about the server itself.
-    own: Vec<SelfFinding>,
+    own: Vec<SelfFindings>,
 }
 
 /// Serves until a signal stops it or the configuration changes, then drains.
@@ -281,16 +283,21 @@ impl Background {
         };
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
-        let answers = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
-        let answers = Arc::new(answers);
-        numbers::of_answers(&telemetry.metrics, &answers);
-        let answers = backing::LoggedAnswers::new(answers);
-        let provider = RuleProvider::new(Box::new(objects), Box::new(answers));
+        let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
+        numbers::of_answers(&telemetry.metrics, &cache);
+        let conditions = self.rule_conditions();
+        let answers = backing::StoreBackend {
+            cache,
+            conditions: Arc::clone(&conditions),
+        };
+        let (objects, answers) = (Box::new(objects), Box::new(answers));
+        let provider = RuleProvider::new(objects, answers, Arc::clone(&conditions));
         let provider = Arc::new(provider.with_usage(config.resource_rules.clone()));
         let relist = Relist {
             rules: Arc::new(RuleSet::new(&config, prometheus)),
             client: client.clone(),
             provider: Arc::clone(&provider),
+            conditions,
             times,
             telemetry: telemetry.clone(),
         };
@@ -306,6 +313,16 @@ impl Background {
         }
         let own = std::mem::take(&mut self.own);
         Arc::new(Composite::new(Some(provider), gpus, own))
+    }
+
+    /// The conditions of rules, none yet, which are findings of the server.
+    fn rule_conditions(&mut self) -> Arc<RuleConditions> {
+        let conditions = Arc::new(RuleConditions::default());
+        let read = Arc::clone(&conditions);
+        let find = move || read.findings(clock::now());
+        let own = finding_reports::own(&self.telemetry.metrics, &GM604, find);
+        self.own.push(own);
+        conditions
     }
 
     /// Starts the watches of the cluster's objects.

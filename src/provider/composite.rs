@@ -29,8 +29,8 @@ use super::{
 /// some 50 ns.
 pub(super) const AT_HAND: u64 = 16 * 1024;
 
-/// Returns a finding about the server itself; `None`: there is none at present.
-pub type SelfFinding = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
+/// Returns the present findings about a part of the server itself.
+pub type SelfFindings = Arc<dyn Fn() -> Vec<Finding> + Send + Sync>;
 
 /// The rules' metrics, and the GPU metrics that no rule replaces.
 pub struct Composite {
@@ -40,7 +40,7 @@ pub struct Composite {
     /// A separate limit, so that the values of autoscalers do not wait for explanations for
     /// users.
     explanations: ComputeLimit,
-    own: Vec<SelfFinding>,
+    own: Vec<SelfFindings>,
     merged: Mutex<Option<Merged>>,
 }
 
@@ -65,7 +65,7 @@ impl Composite {
     pub(crate) fn new(
         rules: Option<Arc<RuleProvider>>,
         gpus: Arc<GpuProvider>,
-        own: Vec<SelfFinding>,
+        own: Vec<SelfFindings>,
     ) -> Self {
         Self {
             rules,
@@ -202,8 +202,9 @@ impl Provider for Composite {
 
     fn findings(&self) -> Arc<Report> {
         let mut report = self.gpus.findings();
-        for finding in self.own.iter().filter_map(|own| own()) {
-            Arc::make_mut(&mut report).findings.push(finding);
+        let own: Vec<Finding> = self.own.iter().flat_map(|own| own()).collect();
+        if !own.is_empty() {
+            Arc::make_mut(&mut report).findings.extend(own);
         }
         report
     }

@@ -17,6 +17,7 @@ pub mod gpu;
 mod lookup;
 mod matchers;
 pub mod narrow;
+pub mod rule_conditions;
 pub mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -125,8 +126,10 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreQuery {
     pub promql: Arc<str>,
-    /// The rule of the query, for the log: `rules[3]`.
-    pub rule: Arc<str>,
+    /// The key of the query in the configuration: `rules[3].metricsQuery`.
+    pub key: Arc<str>,
+    /// The query as the configuration has it.
+    pub template: Arc<str>,
     pub purpose: Purpose,
 }
 

@@ -14,6 +14,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
+use super::rule_conditions::RuleConditions;
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
     Answering, CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection,
@@ -136,6 +137,7 @@ pub struct RuleProvider {
     resource_rules: Option<Arc<ResourceRules>>,
     /// The limit of work for the usage of many pods.
     usage: Arc<ComputeLimit>,
+    conditions: Arc<RuleConditions>,
 }
 
 /// A query, and Prometheus' answer to it.
@@ -143,7 +145,11 @@ type Answered = (StoreQuery, Arc<Answer>);
 
 impl RuleProvider {
     /// A provider without metrics before [`RuleProvider::publish`].
-    pub(crate) fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
+    pub(crate) fn new(
+        objects: Box<dyn ObjectNames>,
+        answers: Box<dyn StoreAnswers>,
+        conditions: Arc<RuleConditions>,
+    ) -> Self {
         // The error has no Retry-After, which would block a worker of the HPA controller.
         let usage = ComputeLimit::beside_values(ProviderError::Saturated);
         Self {
@@ -153,6 +159,7 @@ impl RuleProvider {
             answers,
             resource_rules: None,
             usage: Arc::new(usage),
+            conditions,
         }
     }
 
@@ -313,6 +320,7 @@ impl RuleProvider {
             query: query.clone(),
             answers: Vec::new(),
             limit: Arc::clone(&self.usage),
+            conditions: Arc::clone(&self.conditions),
         };
         let (mut usage, asks) = usage.worked(UsageAnswer::asks).await?;
         usage.answers = self.fetch_all(&asks, &query.user).await?;
@@ -324,7 +332,10 @@ impl RuleProvider {
 fn store_query(promql: String, rule: Option<&Rule>) -> StoreQuery {
     StoreQuery {
         promql: promql.into(),
-        rule: rule.map_or("", |rule| &rule.place).into(),
+        key: rule.map_or_else(Arc::default, |rule| {
+            format!("{}.metricsQuery", rule.place).into()
+        }),
+        template: rule.map(Rule::metrics_query).unwrap_or_default(),
         purpose: Purpose::Metric,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compute::ComputeLimit;
+use super::rule_conditions::{RuleConditions, RuleFailure};
 use super::{ProviderError, StoreQuery, Which};
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::resource::{ResourceRule, ResourceRules};
@@ -17,6 +18,9 @@ use gpu_metrics::inventory::{Inventory, PodPhase};
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// How long a pod may run without samples: a store has them after some scrapes.
+const SETTLED: Duration = Duration::from_secs(300);
 
 /// The most pods among which to select on the thread of the request.
 const MOST_AT_HAND: usize = 2_000;
@@ -50,6 +54,8 @@ pub struct UsageQuery {
     pub which: Which,
     /// Selects objects by field.
     pub fields: FieldSelector,
+    /// The time of the request.
+    pub now: Timestamp,
     /// The user of the request, who has a share of the queries to Prometheus.
     pub user: String,
 }
@@ -82,6 +88,8 @@ struct Object<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
     labels: &'a Labels,
+    /// Whether Prometheus should have samples of it.
+    is_settled: bool,
 }
 
 /// The answer to a query for usage.
@@ -95,6 +103,7 @@ pub struct UsageAnswer {
     pub(super) answers: Vec<Arc<Answer>>,
     /// The limit of the work for many objects.
     pub(super) limit: Arc<ComputeLimit>,
+    pub(super) conditions: Arc<RuleConditions>,
 }
 
 /// The message for clients, without kube-apiserver's error.
@@ -150,10 +159,13 @@ impl UsageAnswer {
     /// names. With [`Which::Named`] exactly one is passed.
     pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
         let chosen = chosen(&self.inventory, &self.query);
-        let mut told = false;
+        let (mut told, mut named) = (false, [false; 2]);
         for (group, answers) in by_namespace(&chosen).zip(self.answers.chunks_exact(2)) {
             let cpu = by_object(&answers[0], self.label(&self.queries.cpu))?;
             let memory = by_object(&answers[1], self.label(&self.queries.memory))?;
+            for (named, by_object) in named.iter_mut().zip([&cpu, &memory]) {
+                *named |= group.iter().any(|it| by_object.contains_key(it.name));
+            }
             for object in group {
                 let (Some(cpu), Some(memory)) = (cpu.get(object.name), memory.get(object.name))
                 else {
@@ -175,11 +187,45 @@ impl UsageAnswer {
                 });
             }
         }
+        self.record(&chosen, named);
         if matches!(self.query.which, Which::Named(_)) && !told {
             let reason = "Prometheus has no CPU or no memory of it, or of one of its containers";
             return Err(ProviderError::NoValue(reason.to_owned()));
         }
         Ok(())
+    }
+
+    /// Records the rules without a sample of any object of a list. `named` is whether samples
+    /// for CPU and for memory name objects.
+    fn record(&self, chosen: &[Object<'_>], named: [bool; 2]) {
+        let is_list = matches!(self.query.which, Which::Matching(_));
+        if !is_list || !chosen.iter().any(|it| it.is_settled) {
+            return;
+        }
+        let rules = [&self.queries.cpu, &self.queries.memory];
+        for (rule, _) in rules.into_iter().zip(named).filter(|(_, named)| !named) {
+            let (key, query) = self.configured(rule);
+            let (label, resource) = (self.label(rule), self.query.measured.resource());
+            let failure = RuleFailure {
+                fault: format!("no sample names one of the {resource} in its label {label}"),
+                remedy: format!(
+                    "look for series with this label in Prometheus, and correct {}.resources",
+                    rule.place
+                ),
+                query: Arc::clone(query),
+                detail: None,
+            };
+            self.conditions.failed(&key, failure, self.query.now);
+        }
+    }
+
+    /// The key and the text of a query in the configuration.
+    fn configured<'q>(&self, rule: &'q ResourceRule) -> (String, &'q Arc<str>) {
+        let (key, query) = match self.query.measured {
+            Measured::Pods => ("containerQuery", rule.container_query()),
+            Measured::Nodes => ("nodeQuery", rule.node_query()),
+        };
+        (format!("{}.{key}", rule.place), query)
     }
 
     /// The queries to Prometheus for objects of one namespace.
@@ -193,9 +239,11 @@ impl UsageAnswer {
             };
             // The rule's error was logged when the rule was parsed.
             let promql = promql.map_err(|_| ProviderError::Unavailable)?;
+            let (key, template) = self.configured(query);
             Ok(StoreQuery {
                 promql: promql.into(),
-                rule: query.place.as_str().into(),
+                key: key.into(),
+                template: Arc::clone(template),
                 purpose: Purpose::Resource,
             })
         };
@@ -275,6 +323,9 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
                 namespace: Some(&pod.namespace),
                 name: &pod.name,
                 labels: &pod.labels,
+                is_settled: pod
+                    .running_since
+                    .is_some_and(|since| query.now.since(since) > SETTLED),
             });
             objects.filter(is_chosen).collect()
         }
@@ -283,6 +334,7 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
                 namespace: None,
                 name: &node.name,
                 labels: &node.labels,
+                is_settled: true,
             });
             objects.filter(is_chosen).collect()
         }

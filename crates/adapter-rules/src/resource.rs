@@ -77,6 +77,16 @@ impl ResourceRule {
         })
     }
 
+    /// `containerQuery` as the configuration has it.
+    pub const fn container_query(&self) -> &Arc<str> {
+        self.container_query.text()
+    }
+
+    /// `nodeQuery` as the configuration has it.
+    pub const fn node_query(&self) -> &Arc<str> {
+        self.node_query.text()
+    }
+
     /// The PromQL for the containers of pods in a namespace.
     pub fn of_pods(&self, namespace: &str, names: &[&str]) -> Result<String, Unanswerable> {
         let by = [&*self.container_label];

@@ -1,6 +1,7 @@
 //! Parsed rules. Everything that does not depend on a request has been checked. A rule
 //! with a fault is left out; the others are kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::RuleFault;
@@ -38,6 +39,13 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// `metricsQuery` as the configuration has it; empty if it has none.
+    #[must_use]
+    pub fn metrics_query(&self) -> Arc<str> {
+        let query = self.query.as_ref();
+        query.map_or_else(Arc::default, |query| Arc::clone(query.text()))
+    }
+
     /// The metric's name for a series. `None`: the rule does not cover the series.
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let mut filters = self.filters.iter();

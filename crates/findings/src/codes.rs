@@ -95,6 +95,7 @@ codes! {
     OF_SERVER "The codes of findings about the server itself" {
         GM105 Error "the server has no certificate after a restart",
         GM603 Error "the changed configuration is refused",
+        GM604 Warning "a rule has no values",
     }
 }
 

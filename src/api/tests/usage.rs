@@ -68,7 +68,7 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
         pod("other", "d", &[("app", "x")]),
     ];
     let cluster = cluster(pods, &["n1", "n2"]);
-    let provider = RuleProvider::new(cluster, Box::new(prometheus));
+    let provider = RuleProvider::new(cluster, Box::new(prometheus), Arc::default());
     serve(provider.with_usage(Some(rules()))).await
 }
 
@@ -258,7 +258,7 @@ async fn s120_the_group_is_served_while_there_are_rules() {
     for (rules, status) in [(None, 404), (Some(rules()), 200)] {
         let is_served = rules.is_some();
         let cluster = cluster(Vec::new(), &["n1"]);
-        let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
+        let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()), Arc::default());
         let server = serve(provider.with_usage(rules)).await;
         for path in [METRICS, OLDER, &format!("{METRICS}/nodes")] {
             assert_eq!(server.get(path).await.status, status, "{path}");

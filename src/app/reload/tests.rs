@@ -120,8 +120,8 @@ async fn a_file_with_a_fault_stays_out_and_its_place_is_told() {
         assert_eq!(scene.next(seconds(60)).await, None);
         let told = scene.refusal().expect(text);
         assert!(told.contains(place), "{told}");
-        let finding = scene.reload.refused()().unwrap();
-        assert_eq!(finding.code, GM603.id);
+        let findings = scene.reload.refused()();
+        assert_eq!(findings[0].code, GM603.id);
         scene.write(FIRST);
         assert_eq!(scene.next(seconds(60)).await, None);
         assert_eq!(scene.refusal(), None, "it is in force again");

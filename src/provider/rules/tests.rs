@@ -149,7 +149,7 @@ fn rule_provider(
     registry.add_custom(&rules, &[hits], &kinds);
     let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
     registry.add_external(&external_rules, &external, &kinds);
-    let provider = RuleProvider::new(objects, Box::new(answers));
+    let provider = RuleProvider::new(objects, Box::new(answers), Arc::default());
     provider.publish(InForce {
         rules,
         external_rules,

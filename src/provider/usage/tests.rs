@@ -115,10 +115,12 @@ fn answer(
             namespace: namespace.map(str::to_owned),
             which,
             fields: FieldSelector::default(),
+            now: Timestamp::from_secs(1_000),
             user: String::new(),
         },
         answers: Vec::new(),
         limit: Arc::new(ComputeLimit::beside_values(ProviderError::Saturated)),
+        conditions: Arc::default(),
     }
 }
 
@@ -253,4 +255,45 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
     assert_eq!(scene.list(Measured::Nodes, None), wanted);
     let gone = scene.ask((Measured::Nodes, None, Which::Named("z".to_owned())));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
+}
+
+#[test]
+fn a_rule_without_a_sample_of_a_list_is_a_finding() {
+    let found = |inventory: Inventory, asked, samples| {
+        let mut answer = answer(rules(), inventory, asked);
+        let asks = answer.asks().unwrap();
+        let answers = asks
+            .iter()
+            .map(|ask| Arc::new(result(samples, &ask.promql)));
+        answer.answers = answers.collect();
+        let _ = answer.pass(&mut |_| {});
+        let findings = answer.conditions.findings(answer.query.now).into_iter();
+        findings.map(|it| it.object).collect::<Vec<_>>()
+    };
+    let all = || Which::Matching(Selector::everything());
+    let nodes = |which, samples| {
+        let inventory = inventory(Vec::new(), &["n"]);
+        found(inventory, (Measured::Nodes, None, which), samples)
+    };
+    let keys = [
+        "resourceRules.cpu.nodeQuery",
+        "resourceRules.memory.nodeQuery",
+    ];
+    // The label has addresses instead of names.
+    let addresses = &[("cpu_usage", "10.0.0.1:10250=1@1"), ("memory", "")];
+    assert_eq!(nodes(all(), addresses), keys);
+    assert_eq!(nodes(all(), &[("cpu_usage", "n=1@1")]), keys[1..]);
+    assert_eq!(nodes(Which::Named("n".to_owned()), &[]), [""; 0]);
+    let pods = |since| {
+        let mut running = pod("ns", "a", &[]);
+        running.running_since = Some(Timestamp::from_secs(since));
+        let inventory = inventory(vec![running], &[]);
+        found(inventory, (Measured::Pods, None, all()), &[])
+    };
+    let keys = [
+        "resourceRules.cpu.containerQuery",
+        "resourceRules.memory.containerQuery",
+    ];
+    assert_eq!(pods(600), keys);
+    assert_eq!(pods(900), [""; 0], "samples of a new pod may come later");
 }

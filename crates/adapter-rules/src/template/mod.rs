@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 const OPEN: &str = "<<";
 const CLOSE: &str = ">>";
 
@@ -26,6 +28,7 @@ pub(crate) trait Field: Sized {
 /// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template<F> {
+    text: Arc<str>,
     parts: Vec<Part<F>>,
 }
 
@@ -81,7 +84,15 @@ impl<F: Field> Template<F> {
             rest = behind;
         }
         parts.push(Part::Literal(rest.to_owned()));
-        Ok(Self { parts })
+        Ok(Self {
+            text: text.into(),
+            parts,
+        })
+    }
+
+    /// The text as it was written.
+    pub(crate) const fn text(&self) -> &Arc<str> {
+        &self.text
     }
 
     /// Its literal texts and fields, in their order.
