@@ -15,7 +15,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
-use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SeriesQuery};
+use prometheus_source::{KeyHasher, Prometheus, SeriesQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
 
 use super::promql::{Dialect, POD_STARTED, owner_label};
@@ -97,7 +97,6 @@ impl Stage {
         for spec in signals {
             let query = SeriesQuery {
                 specs: &[&spec],
-                devices: DeviceSelection::All,
                 at,
                 range: pipeline.range(PrometheusId(0), spec.id, at),
             };

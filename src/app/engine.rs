@@ -30,7 +30,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::pace::Pace;
-use prometheus_source::{DeviceSelection, Error, ErrorKind, Prometheus, SeriesQuery};
+use prometheus_source::{Error, ErrorKind, Prometheus, SeriesQuery};
 use reports::{Failure, log_refused};
 
 /// The default time between polls, and the longest for a small fleet. It is the most by
@@ -123,7 +123,6 @@ fn metrics(config: &Config) -> Vec<MetricSpec> {
 /// The poll loop.
 pub(crate) struct Engine {
     prometheus: Prometheus,
-    /// In the order of their queries.
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
     pace: Pace,
@@ -145,7 +144,6 @@ pub(crate) struct Engine {
 /// Signals that one query selects.
 struct Selection {
     signals: Vec<SignalSpec>,
-    devices: DeviceSelection,
     range: Duration,
 }
 
@@ -226,10 +224,7 @@ impl Engine {
                 continue;
             }
             self.failed(&selection, &error, took, &mut round);
-            if is_fatal(&error) {
-                // The next round begins with the other signals.
-                self.signals
-                    .sort_by_key(|spec| round.failed.contains(&spec.id));
+            if is_of_store(&error) {
                 round.due.clear();
             }
             round.error = Some(error);
@@ -237,8 +232,7 @@ impl Engine {
         self.end(round);
     }
 
-    /// The queries of a round. The signals that need the same devices share a query, if the
-    /// store allows it.
+    /// The queries of a round: one for all signals, if the store allows it.
     fn begin(&mut self) -> Round {
         let now = clock::now();
         self.pipeline.start_over_if_set_back(PROMETHEUS, now);
@@ -249,23 +243,14 @@ impl Engine {
                 measure::rests(self.metrics(), (KEY, &spec.name));
                 continue;
             }
-            // If only MIG instances need profiling fields, the queries leave out whole GPUs.
-            // Every ten minutes a query includes them, to check whether others need the
-            // fields too.
-            let devices = match self.pipeline.is_of_mig_alone(PROMETHEUS, spec.id, now) {
-                true => DeviceSelection::Mig,
-                false => DeviceSelection::All,
-            };
             let range = self.pipeline.range(PROMETHEUS, spec.id, now);
-            let alike = due.iter_mut().find(|it| it.devices == devices);
-            match alike.filter(|_| combines) {
+            match due.front_mut().filter(|_| combines) {
                 Some(selection) => {
                     selection.signals.push(spec.clone());
                     selection.range = selection.range.max(range);
                 }
                 None => due.push_back(Selection {
                     signals: vec![spec.clone()],
-                    devices,
                     range,
                 }),
             }
@@ -297,7 +282,6 @@ impl Engine {
             left -= range;
             let query = SeriesQuery {
                 specs: &specs,
-                devices: selection.devices,
                 at: now - left,
                 range,
             };
@@ -328,9 +312,6 @@ impl Engine {
 
     fn failed(&mut self, selection: &Selection, error: &Error, took: Duration, round: &mut Round) {
         for spec in &selection.signals {
-            if error.cause().is_limit() {
-                self.pipeline.refused(PROMETHEUS, spec.id);
-            }
             let outcome = error.kind().label();
             measure::ended(self.metrics(), (KEY, &spec.name), outcome, took);
             round.failed.insert(spec.id);
@@ -396,11 +377,10 @@ impl Engine {
     }
 }
 
-/// Whether a failure concerns Prometheus as a whole, or is a timeout: a query of another
-/// signal would only wait for as long again.
-fn is_fatal(error: &Error) -> bool {
+/// Whether a failure concerns Prometheus as a whole: a query of another signal would fail too.
+fn is_of_store(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::ClockSkew | ErrorKind::Timeout
+        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::ClockSkew
     )
 }

@@ -25,7 +25,7 @@ impl Error {
         Self {
             place: place.into(),
             kind,
-            cause: Cause::Other,
+            cause: Cause::Store,
             text: text.into(),
             remedy: kind.remedy(),
         }
@@ -71,18 +71,17 @@ impl Error {
         self.kind
     }
 
-    /// The cause; [`Cause::Other`] if it is unknown.
-    #[must_use]
-    pub const fn cause(&self) -> Cause {
-        self.cause
+    /// Whether the store matches names only by equality.
+    pub(crate) const fn is_of_name_matching(&self) -> bool {
+        matches!(self.cause, Cause::NameMatching)
     }
 
-    /// Whether the store refused the query for its content, its size or its time, or
-    /// answered a part of it: it may answer a smaller one.
+    /// Whether the store refused this query, or answered a part of it: it may answer a
+    /// smaller one.
     #[must_use]
     pub const fn is_of_query(&self) -> bool {
         matches!(self.kind, ErrorKind::Partial | ErrorKind::Truncated)
-            || !matches!(self.cause, Cause::Other)
+            || !matches!(self.cause, Cause::Store)
     }
 
     /// The fault and the remedy for a finding, without the address and the store's text.
@@ -113,47 +112,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The causes of failures that decide what is queried next.
+/// What a failure depends on, which decides what is queried next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A limit on samples or bytes: the store will refuse the same query again, but may
-    /// answer a smaller one.
-    Size,
-    /// A limit on time: the store may answer a smaller query, or the same one later.
-    Time,
-    /// The store matches metric names only by equality.
+pub(crate) enum Cause {
+    /// The query: the store may answer another one.
+    Query,
+    /// The matcher of names: the store matches them only by equality.
     NameMatching,
-    /// The query is invalid for the store, or arrived in a form that it refuses.
-    Content,
-    /// Anything else.
-    Other,
+    /// The connection, rights, or the load of the store.
+    Store,
 }
-
-impl Cause {
-    /// Whether a smaller query may be answered. Rights, addresses and rates do not depend
-    /// on the size.
-    #[must_use]
-    pub const fn is_limit(self) -> bool {
-        matches!(self, Self::Size | Self::Time)
-    }
-}
-
-/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
-/// time, in lower case.
-const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
-
-/// Phrases about limits of size.
-const WORDS_OF_SIZE: [&str; 9] = [
-    "too many samples",
-    "too many chunks",
-    "too large",
-    "larger than",
-    "cannot select more than",
-    "maximum number of",
-    "limit",
-    "exceed",
-    "out of memory",
-];
 
 const RAISE_LIMITS: &str = "raise the store's limits, or narrow prometheus.matchers";
 const CHECK_AUTH: &str = "check prometheus.auth and the account's rights";
@@ -161,39 +129,36 @@ const CHECK_PATH: &str = "check the path prefix in prometheus.url: it is that of
 
 /// The cause and the remedy of an HTTP status with the whole text of its answer.
 fn refusal(status: u16, text: &str) -> (Cause, &'static str) {
-    use Cause::{Content, NameMatching, Other, Size, Time};
+    use Cause::{NameMatching, Query, Store};
     let text = text.to_ascii_lowercase();
     let says = |words: &str| text.contains(words);
     match status {
         300..=399 => (
-            Other,
+            Store,
             "redirects are not followed: write the final address into prometheus.url",
         ),
         401 if says("no org id") => (
-            Other,
+            Store,
             "name the tenant in prometheus.headers (X-Scope-OrgID)",
         ),
-        401 | 403 => (Other, CHECK_AUTH),
-        400 if says("unsupported path requested") => (Other, CHECK_PATH),
+        401 | 403 => (Store, CHECK_AUTH),
+        400 if says("unsupported path requested") => (Store, CHECK_PATH),
         400 if says("unsupported matchtype") => {
             (NameMatching, "set prometheus.nameMatching: exact")
         }
-        404 => (Other, CHECK_PATH),
+        404 => (Store, CHECK_PATH),
         405 => (
-            Content,
+            Query,
             "set prometheus.verb to the other method, GET or POST",
         ),
-        414 | 431 => (Content, "set prometheus.verb: POST"),
+        414 | 431 => (Query, "set prometheus.verb: POST"),
         422 if says("unavailable with prometheus agent") => {
-            (Content, "point prometheus.url at the store it writes to")
+            (Query, "point prometheus.url at the store it writes to")
         }
-        429 => (Other, "raise gpu.poll or the limits of the server"),
-        408 | 504 => (Time, RAISE_LIMITS),
-        413 => (Size, RAISE_LIMITS),
-        422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => (Time, RAISE_LIMITS),
-        422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => (Size, RAISE_LIMITS),
-        400 | 422 => (Content, ""),
-        _ => (Other, ""),
+        429 => (Store, "raise gpu.poll or the limits of the server"),
+        408 | 413 | 422 | 503 | 504 => (Query, RAISE_LIMITS),
+        400 | 500 => (Query, ""),
+        _ => (Store, ""),
     }
 }
 

@@ -29,6 +29,6 @@ pub mod settings;
 pub mod testing;
 
 pub use decode::KeyHasher;
-pub use error::{Cause, Error, ErrorKind};
+pub use error::{Error, ErrorKind};
 pub use prometheus::{Fetched, Prometheus};
-pub use query::{DeviceSelection, SeriesQuery};
+pub use query::SeriesQuery;

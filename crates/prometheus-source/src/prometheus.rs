@@ -152,9 +152,7 @@ impl Prometheus {
         }
         series.finish();
         (fetched.series, fetched.samples) = (series.series, series.samples);
-        if let [spec] = query.specs
-            && query.is_of_all()
-        {
+        if let [spec] = query.specs {
             self.names.found(spec.id, found, now);
         }
         Ok(fetched)

@@ -10,46 +10,16 @@ use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, quote};
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
-use gpu_metrics::store::MIG_LABEL;
-
-/// The selected devices of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceSelection {
-    /// All of them.
-    All,
-    /// Only MIG instances. Whole GPUs have many series of profiling fields, and no value
-    /// needs them if the instances report percentages.
-    Mig,
-}
-
-impl DeviceSelection {
-    /// The matcher that selects them, in addition to others.
-    const fn matcher(self) -> Option<(&'static str, &'static str, &'static str)> {
-        match self {
-            Self::All => None,
-            Self::Mig => Some((MIG_LABEL, "!=", "")),
-        }
-    }
-}
 
 /// A query for the samples of signals.
 #[derive(Clone, Copy, Debug)]
 pub struct SeriesQuery<'a> {
     /// At least one.
     pub specs: &'a [&'a SignalSpec],
-    /// The selected devices.
-    pub devices: DeviceSelection,
     /// The end of the requested time range.
     pub at: Timestamp,
     /// The length of the requested time range.
     pub range: Duration,
-}
-
-impl SeriesQuery<'_> {
-    /// Whether it selects all devices.
-    pub(crate) fn is_of_all(&self) -> bool {
-        self.devices == DeviceSelection::All
-    }
 }
 
 /// The place of each signal's names in a list of signals, without those that two of them
@@ -91,12 +61,9 @@ pub(crate) fn range_selector(
     of: &SeriesQuery<'_>,
 ) -> String {
     let mut query = format!("{{{name}");
-    let matchers = matchers
-        .iter()
-        .map(|(label, value)| (&**label, "=", &**value));
-    for (label, is, value) in matchers.chain(of.devices.matcher()) {
+    for (label, value) in matchers {
         // Writing to a String cannot fail.
-        let _ = write!(query, ",{label}{is}{}", quote(value));
+        let _ = write!(query, ",{label}={}", quote(value));
     }
     let _ = write!(
         query,
@@ -142,7 +109,6 @@ mod tests {
         let spec = spec(&["DCGM_A", "dcgm_a", "dcgm.b+"]);
         let all = SeriesQuery {
             specs: &[&spec],
-            devices: DeviceSelection::All,
             at: Timestamp::from_secs(0),
             range: Duration::from_secs(90),
         };
@@ -152,14 +118,13 @@ mod tests {
             r#"{__name__=~"DCGM_A|dcgm\\.b\\+|dcgm_a"}[1m30s]"#
         );
         let some = SeriesQuery {
-            devices: DeviceSelection::Mig,
             range: Duration::ZERO,
             ..all
         };
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
             range_selector("n", &matchers, &some),
-            r#"{n,cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
+            r#"{n,cluster="a\"b\\c\n"}[1ms]"#
         );
     }
 

@@ -140,21 +140,8 @@ impl Pipeline {
         !PROFILING.contains(&signal)
             || self.store.has_signal(signal)
             || self.intake.needs_of_whole_gpus(signal)
-            || self.is_looked_for(of, signal, now)
-    }
-
-    /// Whether to query MIG instances only: no whole GPU needs the signal, by the last
-    /// check of all devices.
-    #[must_use]
-    pub fn is_of_mig_alone(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> bool {
-        PROFILING.contains(&signal)
-            && self.store.is_of_mig_alone(signal)
-            && !self.intake.needs_of_whole_gpus(signal)
-            && !self.is_looked_for(of, signal, now)
-    }
-
-    fn is_looked_for(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> bool {
-        self.intake.is_lacking(signal) || self.reads_of(of).is_long_ago(signal, now)
+            || self.intake.is_lacking(signal)
+            || self.reads_of(of).is_long_ago(signal, now)
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
@@ -166,10 +153,8 @@ impl Pipeline {
 
     /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
     pub fn answered(&mut self, of: PrometheusId, signal: SignalId, now: Timestamp) {
-        let of_all = !self.is_of_mig_alone(of, signal, now);
         let has_series = self.store.has_signal(signal);
-        let reads = self.reads_mut(of);
-        reads.answered(signal, now, (of_all, has_series));
+        self.reads_mut(of).answered(signal, now, has_series);
     }
 
     /// Removes all samples if the clock was set back, because they lie in the future. Then
@@ -183,7 +168,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a batch that answers a query over a part of the range or of the devices.
+    /// Takes a batch that answers a query over a part of the range.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let of = batch.prometheus;
         self.start_over_if_set_back(of, now);
@@ -195,12 +180,6 @@ impl Pipeline {
             self.reads_mut(of).sampled(batch.signal);
         }
         report
-    }
-
-    /// Records that Prometheus refused a query over [`Pipeline::range`]: the range is
-    /// smaller until a query is answered.
-    pub fn refused(&mut self, of: PrometheusId, signal: SignalId) {
-        self.reads_mut(of).refused(signal);
     }
 
     /// Whether any query was answered.

@@ -18,14 +18,12 @@ const LOOK_BACK_EVERY_MS: i64 = 60_000;
 struct Read {
     /// Until when it was read; `None`: it was never answered.
     until: Option<Timestamp>,
-    /// When it was last queried for all devices.
-    of_all: Option<Timestamp>,
+    /// When it was last answered.
+    answered: Option<Timestamp>,
     /// Whether it had a new sample since the last answer.
     has_new_samples: bool,
     /// Whether it ever had a new sample.
     had_samples: bool,
-    /// The number of refusals in a row.
-    refusals: u32,
 }
 
 /// How far each signal of a Prometheus was read, and where late samples may still be.
@@ -63,10 +61,8 @@ impl Reads {
             Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
             None => self.back_ms,
         };
-        // A range that is too large to query must not block new samples.
-        let granted_ms = wanted_ms.min(self.back_ms) >> read.refusals.min(16);
         // A clock set back must not shrink the range to nothing.
-        let range_ms = granted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
+        let range_ms = wanted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
         Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
     }
 
@@ -74,10 +70,11 @@ impl Reads {
         self.of_signals.get(signal.index())?.until
     }
 
-    /// Whether the last query for all devices was long ago.
+    /// Whether the last answer was long ago.
     pub(super) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
-        let of_all = self.of_signals.get(signal.index()).and_then(|it| it.of_all);
-        of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
+        let read = self.of_signals.get(signal.index());
+        read.and_then(|read| read.answered)
+            .is_none_or(|answered| now.millis() - answered.millis() >= LOOK_AGAIN_MS)
     }
 
     pub(super) const fn of(&self) -> PrometheusId {
@@ -111,32 +108,19 @@ impl Reads {
         }
     }
 
-    /// Records an answer to a query with this evaluation time; whether the query covered all
-    /// devices, and whether the signal has series.
-    pub(super) fn answered(
-        &mut self,
-        signal: SignalId,
-        now: Timestamp,
-        (of_all, has_series): (bool, bool),
-    ) {
+    /// Records an answer to a query with this evaluation time, and whether the signal has
+    /// series.
+    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, has_series: bool) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
             // Without a new sample `until` stays: once the store continues, reading
             // resumes there.
             let stopped = !read.has_new_samples && has_series && read.had_samples;
             *read = Read {
                 until: read.until.filter(|_| stopped).or(Some(now)),
-                of_all: of_all.then_some(now).or(read.of_all),
+                answered: Some(now),
                 has_new_samples: false,
                 had_samples: read.had_samples,
-                refusals: 0,
             };
-        }
-    }
-
-    /// Records that a query was refused for its size or its duration.
-    pub(super) fn refused(&mut self, signal: SignalId) {
-        if let Some(read) = self.of_signals.get_mut(signal.index()) {
-            read.refusals = read.refusals.saturating_add(1);
         }
     }
 

@@ -35,10 +35,6 @@ mod upkeep;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId(u32);
 
-/// The label that only MIG instances have (NVIDIA/dcgm-exporter,
-/// `internal/pkg/rendermetrics`).
-pub const MIG_LABEL: &str = "GPU_I_ID";
-
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
 pub struct DeviceRow {
@@ -65,16 +61,6 @@ struct Series {
     newest: Sample,
     /// The target's round of the newest sample.
     round: u32,
-    /// Whether its labels show a MIG instance.
-    labelled_mig: bool,
-}
-
-/// How many series a signal has.
-#[derive(Clone, Copy, Debug, Default)]
-struct SeriesCount {
-    all: usize,
-    /// Those whose labels show a MIG instance.
-    labelled_mig: usize,
 }
 
 /// No sample yet.
@@ -122,7 +108,7 @@ pub struct Store {
     targets: Targets,
     signals: Vec<Columns>,
     /// How many series each signal has.
-    series_of: Vec<SeriesCount>,
+    series_of: Vec<usize>,
     /// Samples up to this time are not kept.
     oldest: Timestamp,
     /// A series with a sample since this time counts as heard.
@@ -161,7 +147,7 @@ impl Store {
             free_series: Vec::new(),
             targets: Targets::new(settings.intervals),
             signals: vec![Columns::default(); settings.signals],
-            series_of: vec![SeriesCount::default(); settings.signals],
+            series_of: vec![0; settings.signals],
             oldest: Timestamp::MIN,
             recent: Timestamp::MIN,
             generation: 0,
@@ -182,11 +168,9 @@ impl Store {
             label_facts,
             newest: NO_SAMPLE,
             round: 0,
-            labelled_mig: info.device.is_mig() && info.label_facts.labels.get(MIG_LABEL).is_some(),
         };
         if let Some(count) = self.series_of.get_mut(info.signal.index()) {
-            count.all += 1;
-            count.labelled_mig += usize::from(series.labelled_mig);
+            *count += 1;
         }
         let id = if let Some(id) = self.free_series.pop() {
             self.series[id.0 as usize] = Some(series);

@@ -94,13 +94,7 @@ impl Store {
     pub(crate) fn has_signal(&self, signal: SignalId) -> bool {
         self.series_of
             .get(signal.index())
-            .is_some_and(|count| count.all > 0)
-    }
-
-    /// Whether the labels of all kept series of the signal show MIG instances.
-    pub(crate) fn is_of_mig_alone(&self, signal: SignalId) -> bool {
-        let count = self.series_of.get(signal.index());
-        count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
+            .is_some_and(|count| *count > 0)
     }
 
     /// How many series are known.
@@ -249,8 +243,7 @@ impl Store {
         for index in ended {
             if let Some(series) = self.series[index as usize].take() {
                 if let Some(count) = self.series_of.get_mut(series.signal.index()) {
-                    count.all -= 1;
-                    count.labelled_mig -= usize::from(series.labelled_mig);
+                    *count -= 1;
                 }
                 self.targets.release(series.target);
                 gone.insert(SeriesId(index));

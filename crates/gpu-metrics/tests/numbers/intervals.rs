@@ -95,37 +95,12 @@ fn ended_jobs_are_removed() {
 }
 
 #[test]
-fn a_refused_range_is_halved() {
-    let mut scene = detected();
-    let range = |scene: &Scene| {
-        let range = scene.pipeline.range(PrometheusId(0), MCU, ZERO);
-        range.as_secs()
-    };
-    assert_eq!(range(&scene), 1200);
-    scene.pipeline.refused(PrometheusId(0), MCU);
-    assert_eq!(range(&scene), 600);
-    for _ in 0..100 {
-        scene.pipeline.refused(PrometheusId(0), MCU);
-    }
-    // The range of new samples is never less than the expected lateness.
-    assert_eq!(range(&scene), 45);
-    scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
-    scene.pipeline.refused(PrometheusId(0), MCU);
-    assert_eq!(range(&scene), 45);
-}
-
-#[test]
 fn after_an_outage_the_range_is_at_most_that_of_a_start() {
-    let mut scene = started(15);
+    let scene = started(15);
     let after = |secs: f64| scene.pipeline.range(PrometheusId(0), MCU, at(secs));
     // Two minutes more, once a minute: unknown targets may be late.
     assert_eq!(after(300.0), Duration::from_secs(465));
     assert_eq!(after(9000.0), Duration::from_secs(1200));
-    scene.pipeline.refused(PrometheusId(0), MCU);
-    assert_eq!(
-        scene.pipeline.range(PrometheusId(0), MCU, at(9000.0)),
-        Duration::from_secs(600)
-    );
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Which devices are missing when exporters fall silent, and what is reported.
 
-use gpu_metrics::batch::PrometheusId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,39 +195,6 @@ fn a_store_without_new_samples_is_reported() {
     assert_eq!(
         answers.absence("deployments.apps n/d", metrics::MEMORY_UTILIZATION),
         behind
-    );
-}
-
-#[test]
-fn profiling_fields_are_queried_for_mig_alone_if_no_whole_gpu_needs_them() {
-    let dram = SignalId::DRAM_ACTIVE;
-    let mig = "UUID=A GPU_I_ID=1 namespace=n pod=p";
-    let mut scene = Scene::new(policy(60)).mcu("UUID=B namespace=n pod=q", "40 40 40 40");
-    assert!(scene.pipeline.is_wanted(PrometheusId(0), dram, at(60.0)));
-    assert!(
-        !scene
-            .pipeline
-            .is_of_mig_alone(PrometheusId(0), dram, at(60.0)),
-        "never seen"
-    );
-    scene = scene.signal(dram, mig, "0.4 0.4 0.4 0.4");
-    assert!(
-        scene
-            .pipeline
-            .is_of_mig_alone(PrometheusId(0), dram, at(60.0))
-    );
-    // Every ten minutes a query of all devices checks whether a whole GPU needs them too.
-    scene.feed_at(dram, mig, &[], at(600.0));
-    assert!(
-        !scene
-            .pipeline
-            .is_of_mig_alone(PrometheusId(0), dram, at(660.0))
-    );
-    scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
-    assert!(
-        !scene
-            .pipeline
-            .is_of_mig_alone(PrometheusId(0), dram, at(60.0))
     );
 }
 

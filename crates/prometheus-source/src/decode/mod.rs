@@ -78,7 +78,6 @@ pub enum DecodeError {
         limit: usize,
         /// Name of the parts.
         parts: &'static str,
-        remedy: &'static str,
     },
     #[error("{error_type}: {error}")]
     Status {

@@ -115,7 +115,7 @@ impl<'a> SeriesReader<'a> {
         text: &'t str,
         began: &mut Option<(usize, Mark)>,
     ) -> Result<&'t str, Stop> {
-        let mut rest = text::after(text, "{")?;
+        let mut rest = text::after(text, b'{')?;
         let (mut labels, mut values) = (None, None);
         let mut is_first = true;
         loop {
@@ -178,7 +178,6 @@ impl<'a> SeriesReader<'a> {
             return Err(DecodeError::TooMany {
                 limit: MOST_SERIES,
                 parts: "series",
-                remedy: "narrow prometheus.matchers",
             });
         }
         if self.bytes >= FULL {
@@ -224,7 +223,7 @@ impl Elements for SeriesReader<'_> {
 
 /// Reads a list of samples into a batch; returns the text after it.
 fn samples<'t>(text: &'t str, nan: Nan, batch: &mut Batch) -> Result<&'t str, Stop> {
-    let mut rest = text::after(text, "[")?;
+    let mut rest = text::after(text, b'[')?;
     let mut is_first = true;
     loop {
         let element = match text::next(rest, is_first, b']')? {
@@ -244,9 +243,9 @@ fn samples<'t>(text: &'t str, nan: Nan, batch: &mut Batch) -> Result<&'t str, St
 /// Reads one sample, `[1700000000.123,"46"]`; returns the text after it.
 #[inline]
 fn sample(text: &str) -> Result<(Sample, &str), Stop> {
-    let (at, rest) = time(text::after(text, "[")?)?;
-    let (value, rest) = value(text::after(rest, ",")?)?;
-    Ok((Sample { at, value }, text::after(rest, "]")?))
+    let (at, rest) = time(text::after(text, b'[')?)?;
+    let (value, rest) = value(text::after(rest, b',')?)?;
+    Ok((Sample { at, value }, text::after(rest, b']')?))
 }
 
 #[inline]
@@ -288,7 +287,7 @@ fn any_time(text: &str) -> Result<(Timestamp, &str), Stop> {
 /// Reads a value, which is a string; text that is no number becomes NaN.
 #[inline]
 fn value(text: &str) -> Result<(f64, &str), Stop> {
-    let quoted = text::after(text, "\"")?;
+    let quoted = text::after(text, b'"')?;
     let (number, whole) = digits(quoted, 0);
     let (number, fraction, end) = match quoted.as_bytes().get(whole) {
         Some(b'.') => {

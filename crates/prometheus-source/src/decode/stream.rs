@@ -167,7 +167,7 @@ impl AnswerDecoder {
     fn step<'t>(&mut self, text: &'t str, elements: &mut impl Elements) -> Result<&'t str, Stop> {
         match self.place {
             Place::Beginning => {
-                let rest = text::after(text, "{")?;
+                let rest = text::after(text, b'{')?;
                 Ok(self.enter(Place::Answer, rest))
             }
             Place::Answer => self.member_of_answer(text),

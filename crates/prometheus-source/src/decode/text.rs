@@ -1,5 +1,7 @@
 //! JSON text of which only the beginning may have arrived.
 
+use std::fmt;
+
 use memchr::{memchr, memchr2};
 
 use super::DecodeError;
@@ -21,7 +23,7 @@ impl From<DecodeError> for Stop {
 
 /// A text that has something else where `wanted` must be. The text is not repeated, because
 /// a part of a secret would not be masked.
-pub(crate) fn malformed(wanted: &str) -> Stop {
+pub(crate) fn malformed(wanted: impl fmt::Display) -> Stop {
     DecodeError::NotAnAnswer(format!("{wanted} is missing")).into()
 }
 
@@ -39,14 +41,14 @@ pub(crate) fn peek(text: &str) -> Result<u8, Stop> {
     trim(text).bytes().next().ok_or(Stop::Incomplete)
 }
 
-/// The text after `token`, which comes next.
+/// The text after the ASCII character `token`, which comes next.
 #[inline]
-pub(crate) fn after<'t>(text: &'t str, token: &str) -> Result<&'t str, Stop> {
+pub(crate) fn after(text: &str, token: u8) -> Result<&str, Stop> {
     let text = trim(text);
-    match text.strip_prefix(token) {
-        Some(rest) => Ok(rest),
-        None if token.starts_with(text) => Err(Stop::Incomplete),
-        None => Err(malformed(token)),
+    match text.as_bytes().first() {
+        Some(byte) if *byte == token => Ok(&text[1..]),
+        Some(_) => Err(malformed(char::from(token))),
+        None => Err(Stop::Incomplete),
     }
 }
 
@@ -67,14 +69,14 @@ pub(crate) fn next<'t>(text: &'t str, is_first: bool, end: u8) -> Result<Next<'t
         Some(byte) if *byte == end => Ok(Next::End(&text[1..])),
         Some(b',') if !is_first => Ok(Next::Element(trim(&text[1..]))),
         Some(_) if is_first => Ok(Next::Element(text)),
-        Some(_) => Err(malformed(",")),
+        Some(_) => Err(malformed(',')),
     }
 }
 
 /// Splits a text after the string at its start, without its quotes and with its escapes.
 #[inline]
 pub(crate) fn string(text: &str) -> Result<(&str, &str), Stop> {
-    let text = after(text, "\"")?;
+    let text = after(text, b'"')?;
     let mut from = 0;
     loop {
         let at = memchr2(b'"', b'\\', &text.as_bytes()[from..]).ok_or(Stop::Incomplete)? + from;
@@ -92,7 +94,7 @@ pub(crate) fn string(text: &str) -> Result<(&str, &str), Stop> {
 #[inline]
 pub(crate) fn key(text: &str) -> Result<(&str, &str), Stop> {
     let (key, rest) = string(text)?;
-    Ok((key, after(rest, ":")?))
+    Ok((key, after(rest, b':')?))
 }
 
 /// Splits a text after the value of any kind at its start. The value's brackets are not

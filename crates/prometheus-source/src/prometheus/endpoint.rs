@@ -196,9 +196,9 @@ impl Endpoint {
         // Returned when the answer was read.
         let mut held = Vec::new();
         let refused = |error, beginning: &[u8], bytes| {
-            let error = self.unusable(error, (beginning, bytes), secrets);
-            match error.cause() {
-                Cause::Size => error.with_remedy(kind.remedy()),
+            let error = self.unusable(error, beginning, bytes, secrets);
+            match error.kind() {
+                ErrorKind::TooLarge => error.with_remedy(kind.remedy()),
                 _ => error,
             }
         };
@@ -209,7 +209,7 @@ impl Endpoint {
             bytes += chunk.len();
             let too_large = |what: &str| {
                 let text = format!("{what} larger than {} bytes", kind.most_bytes());
-                let error = self.failed(ErrorKind::TooLarge, text).because(Cause::Size);
+                let error = self.failed(ErrorKind::TooLarge, text).because(Cause::Query);
                 Err(error.with_remedy(kind.remedy()))
             };
             if bytes > kind.most_bytes() {
@@ -244,7 +244,7 @@ impl Endpoint {
         } = received;
         envelope
             .check_type("matrix")
-            .map_err(|error| self.unusable(error, (b"", 0), &secrets))?;
+            .map_err(|error| self.unusable(error, b"", 0, &secrets))?;
         let warnings = envelope.warnings();
         if warnings.is_empty() {
             return Ok(());
@@ -258,7 +258,8 @@ impl Endpoint {
     pub(super) fn unusable(
         &self,
         error: DecodeError,
-        (beginning, bytes): (&[u8], usize),
+        beginning: &[u8],
+        bytes: usize,
         secrets: &Secrets,
     ) -> Error {
         let reason = secrets.excerpt(&error.to_string());
@@ -277,13 +278,10 @@ impl Endpoint {
             }
             DecodeError::NoName => self
                 .failed(ErrorKind::NotAnAnswer, reason)
-                .because(Cause::Content),
-            DecodeError::LargeElement => self
+                .because(Cause::Query),
+            DecodeError::LargeElement | DecodeError::TooMany { .. } => self
                 .failed(ErrorKind::TooLarge, reason)
-                .because(Cause::Size),
-            DecodeError::TooMany { remedy, .. } => {
-                self.failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
-            }
+                .because(Cause::Query),
             DecodeError::Status { error_type, error } => {
                 Error::of_query(&self.address, &error_type, &error, &reason)
             }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::query;
 use crate::settings::NameMatching;
 use apimachinery::promql::equals;
@@ -84,11 +84,10 @@ impl Names {
     /// Whether the store refused matchers other than equality. From then on, each
     /// spelling has its own query.
     pub(super) fn refused(&mut self, error: &Error) -> bool {
-        let by_equality = error.cause() == Cause::NameMatching;
-        if by_equality {
+        if error.is_of_name_matching() {
             self.matching = NameMatching::Exact;
         }
-        by_equality
+        error.is_of_name_matching()
     }
 
     /// Records the spellings that had series in the answers for all devices. If none had,

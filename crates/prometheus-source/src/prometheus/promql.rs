@@ -67,7 +67,7 @@ impl PromqlClient {
         let mut rows = Rows::default();
         let received = endpoint.ask(Kind::Rule, &form, &mut rows).await?;
         let result = rows.result(&received);
-        result.map_err(|error| endpoint.unusable(error, (b"", 0), &received.secrets))
+        result.map_err(|error| endpoint.unusable(error, b"", 0, &received.secrets))
     }
 
     /// The results of a query over a time range, including both ends, with one sample per

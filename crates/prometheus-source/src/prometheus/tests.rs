@@ -14,9 +14,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::ErrorKind;
 use crate::settings::{Verb, parse_url};
 use crate::testing::fake_prometheus::FakePrometheus;
-use crate::{DeviceSelection, ErrorKind};
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::signal::SignalId;
 
@@ -59,7 +59,6 @@ impl Probe {
     async fn fetch_at(&mut self, now: Timestamp) -> Result<Fetched, Error> {
         let query = SeriesQuery {
             specs: &[&fields::built_in()[0]],
-            devices: DeviceSelection::All,
             at: now,
             range: Duration::from_secs(60),
         };

@@ -58,7 +58,7 @@ pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) ->
     }
     if error.is_timeout() {
         let text = format!("no answer within {}", format_duration(limit));
-        return failed(ErrorKind::Timeout, text).because(Cause::Time);
+        return failed(ErrorKind::Timeout, text).because(Cause::Query);
     }
     let reason = innermost(error);
     if error.is_connect() {

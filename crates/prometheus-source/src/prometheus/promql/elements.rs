@@ -76,7 +76,6 @@ impl Elements for Rows {
             return Err(Stop::Refused(DecodeError::TooMany {
                 limit: MOST_SAMPLES,
                 parts: "samples",
-                remedy: "aggregate in the query, or select less",
             }));
         }
         self.samples.extend(row.sample());
@@ -136,7 +135,6 @@ impl Elements for Shapes {
             return Err(Stop::Refused(DecodeError::TooMany {
                 limit: MOST_SHAPES,
                 parts: "names and sets of labels",
-                remedy: "narrow the seriesQuery",
             }));
         }
         Ok(rest)

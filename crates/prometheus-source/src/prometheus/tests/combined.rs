@@ -18,7 +18,6 @@ async fn ask(body: &str, specs: &[&SignalSpec]) -> (FakePrometheus, Result<Found
     let mut source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
     let query = SeriesQuery {
         specs,
-        devices: DeviceSelection::All,
         at: now(),
         range: Duration::from_secs(60),
     };
