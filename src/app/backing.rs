@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -12,17 +13,54 @@ use crate::provider::{Answering, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
-use cluster_state::clock;
-use cluster_state::inventory::WatchedNames;
+use cluster_state::client::Client;
+use cluster_state::{clock, names};
 use gpu_metrics::inventory::{ClusterObject, Inventory};
+use limits::line_limit::LineLimit;
 use prometheus_source::Error;
 use prometheus_source::cache::{QueryCache, QueryFailure};
 
-/// Names of objects: of those in the inventory, and of others, which have their own watches.
+/// The period in which at most one failed list of each kind is logged.
+const LIST_PERIOD: Duration = Duration::from_secs(600);
+
+/// Names of objects: of those in the inventory, and of others, which each request lists.
 #[derive(Debug)]
 pub(super) struct ClusterNames {
-    pub(super) inventory: watch::Receiver<Arc<Inventory>>,
-    pub(super) others: WatchedNames,
+    inventory: watch::Receiver<Arc<Inventory>>,
+    client: Client,
+    /// Failed lists, by kind.
+    lines: LineLimit<Arc<str>>,
+}
+
+impl ClusterNames {
+    pub(super) fn new(inventory: watch::Receiver<Arc<Inventory>>, client: Client) -> Self {
+        let lines = LineLimit::new(1, LIST_PERIOD, |resource, left_out| {
+            tracing::warn!("{resource}: {left_out} more lists failed in ten minutes");
+        });
+        Self {
+            inventory,
+            client,
+            lines,
+        }
+    }
+
+    /// The names of objects that are not in the inventory.
+    async fn listed(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Option<Vec<Arc<str>>> {
+        let names = names::matching(&self.client, kind, namespace, selector).await;
+        let resource = kind.resource();
+        names
+            .inspect_err(|error| {
+                if self.lines.admit(Arc::clone(&resource)) {
+                    tracing::warn!("{resource} cannot be listed for a rule: {error}");
+                }
+            })
+            .ok()
+    }
 }
 
 fn names_of(objects: &[ClusterObject], selector: &Selector) -> Vec<Arc<str>> {
@@ -50,7 +88,7 @@ impl rules::ObjectNames for ClusterNames {
             // Every cluster has nodes, so an empty list means that the server may not list them.
             "nodes" if inventory.nodes.is_empty() => None,
             "nodes" => Some(names_of(&inventory.nodes, selector)),
-            _ => return Box::pin(self.others.matching(kind, namespace, selector)),
+            _ => return Box::pin(self.listed(kind, namespace, selector)),
         };
         Box::pin(ready(known))
     }

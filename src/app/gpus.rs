@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::engine::{Engine, Wiring};
-use apimachinery::condition::Condition;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::WatchSettings;
 use configuration::Config;
@@ -39,17 +38,12 @@ pub(super) async fn poll(
     mut inventory: watch::Receiver<Arc<Inventory>>,
     registry: WatchRegistry,
 ) {
-    let mut unbound = Condition::default();
     while tokio::time::timeout(LOOK, inventory.changed())
         .await
         .is_err()
     {
-        let Some(why) = registry.unbound() else {
-            continue;
-        };
-        wiring.provider.tell_unbound(&why);
-        if unbound.set(Some(()), ()).is_some() {
-            tracing::warn!("{why}");
+        if let Some(why) = registry.forbidden_pods() {
+            wiring.provider.tell_forbidden(&why);
         }
     }
     engine.run().await;

@@ -14,6 +14,7 @@ use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
 use cluster_state::clock;
 use cluster_state::health::{WatchHealth, WatchRegistry};
 use configuration::Config;
+use gpu_metrics::inventory::Inventory;
 use prometheus_source::cache::{Counts, QueryCache};
 
 /// Reviews, their caches, and refusals.
@@ -94,16 +95,31 @@ pub(super) fn of_certificates(
     });
 }
 
+/// The objects of the inventory.
+pub(super) fn of_inventory(metrics: &Metrics, inventory: &watch::Receiver<Arc<Inventory>>) {
+    type Size = fn(&Inventory) -> usize;
+    let sizes: [(&str, Size); 3] = [
+        ("pods", |inventory| inventory.pods.len()),
+        ("namespaces", |inventory| inventory.namespaces.len()),
+        ("nodes", |inventory| inventory.nodes.len()),
+    ];
+    for (resource, size) in sizes {
+        let inventory = inventory.clone();
+        metrics.read(&catalog::INVENTORY, &[resource], move || {
+            Some(size(&inventory.borrow()) as f64)
+        });
+    }
+}
+
 /// The permanent watches. Those of owners start and end at run time, and are not exported singly.
 pub(super) fn of_watches(metrics: &Metrics, registry: &WatchRegistry, names: &[&'static str]) {
     type Number = fn(&WatchHealth) -> Option<f64>;
-    let numbers: [(&Spec, Number); 3] = [
+    let numbers: [(&Spec, Number); 2] = [
         (&catalog::WATCH_TIME, |watch| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
             Some(now.saturating_sub(watch.age(Instant::now())?).as_secs_f64())
         }),
         (&catalog::WATCH_BREAKS, |watch| Some(watch.failures as f64)),
-        (&catalog::INVENTORY, |watch| Some(watch.objects as f64)),
     ];
     for &name in names {
         for (spec, number) in numbers {

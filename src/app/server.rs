@@ -277,10 +277,7 @@ impl Background {
         numbers::of_configuration(&telemetry.metrics, &config);
         let (watches, registry) = self.watch(&config, client);
         let inventory = watches.subscribe();
-        let objects = backing::ClusterNames {
-            inventory: inventory.clone(),
-            others: watches.names(),
-        };
+        let objects = backing::ClusterNames::new(inventory.clone(), client.clone());
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
         let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
@@ -333,6 +330,7 @@ impl Background {
         self.show_watches("cluster-objects", Weight::Readiness, &registry, unready);
         self.show_watches("watches", Weight::Detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
+        numbers::of_inventory(&self.telemetry.metrics, &watches.subscribe());
         (watches, registry)
     }
 

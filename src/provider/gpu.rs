@@ -50,7 +50,7 @@ fn kinds() -> Vec<ObjectKind> {
 }
 
 /// Why there are no values if the server may not list the cluster's objects.
-const UNBOUND: &str = "the server may not list pods";
+const NOT_LISTED: &str = "the server may not list pods";
 
 /// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
 /// [`super::Provider`] of it.
@@ -110,19 +110,19 @@ impl GpuProvider {
 
     /// Reports that there are no values because the server may not list the cluster's
     /// objects: why, with the remedy.
-    pub(crate) fn tell_unbound(&self, why: &str) {
-        self.tell(Arc::new(unseen(UNBOUND, why)));
+    pub(crate) fn tell_forbidden(&self, why: &str) {
+        self.tell(Arc::new(unseen(NOT_LISTED, why)));
     }
 
     /// The error before the first values.
     pub(super) fn not_ready(&self) -> ProviderError {
         let told = self.findings.load();
-        ProviderError::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
-            true => {
-                "the server may not list pods: its log names the ClusterRoleBinding that is missing"
-            }
-            false => "the first poll of the metrics backend has not ended",
-        })
+        ProviderError::NotReady(
+            match told.skipped.iter().any(|it| it.reason == NOT_LISTED) {
+                true => "the server may not list pods: its log names the right that is missing",
+                false => "the first poll of the metrics backend has not ended",
+            },
+        )
     }
 
     /// Replaces the findings about the data.

@@ -41,8 +41,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// The names of the cluster's objects.
 pub trait ObjectNames: Send + Sync + std::fmt::Debug {
     /// The names of a kind's objects whose labels match, in order; with a namespace, only
-    /// those in it. The first request for a kind waits for its objects for some time.
-    /// `None`: they cannot be listed; the log has the reason.
+    /// those in it. `None`: they cannot be listed; the log has the reason.
     fn matching<'a>(
         &'a self,
         kind: &'a Kind,

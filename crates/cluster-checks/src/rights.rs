@@ -47,7 +47,7 @@ impl Inspection<'_> {
     /// Reports each right of a role that none of the accounts has. If the rights cannot be
     /// reviewed, the check is recorded as skipped.
     async fn role(&mut self, role: Role, installed: &Installed, accounts: &[Identity]) {
-        let reviewer = KubeReviewer::for_check(self.client.clone());
+        let reviewer = KubeReviewer::new(self.client.clone(), self.client.clone());
         let mut missing = role.rights(installed);
         let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
         match try_join_all(reviews).await {

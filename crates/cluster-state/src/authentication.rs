@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::WatchEvent;
+use kube::core::params::WatchParams;
+use kube::core::{Request, WatchEvent};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::client::Client;
 use super::error::CallError;
 use super::health::{Need, WatchRegistry};
+use super::rights::Right;
 
 /// The ConfigMap's name, also that of its entry on the registry.
 pub const NAME: &str = "extension-apiserver-authentication";
 
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-const REMEDY: &str = "bind the Role extension-apiserver-authentication-reader to the server's \
-                      account by a RoleBinding in the namespace kube-system";
 const ABSENT: &str = "the ConfigMap kube-system/extension-apiserver-authentication, which \
                       kube-apiserver makes: check that it runs with --client-ca-file or \
                       --requestheader-client-ca-file";
@@ -33,9 +33,9 @@ const ABSENT: &str = "the ConfigMap kube-system/extension-apiserver-authenticati
 /// request that kube-apiserver proxies.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How long a watch lasts, and how much longer its end is waited for.
-const WATCH: Duration = Duration::from_secs(60);
-const SILENCE: Duration = Duration::from_secs(10);
+/// How long a watch lasts, and how long it may be silent.
+const WATCH_SECS: u32 = 60;
+const SILENCE: Duration = Duration::from_secs(70);
 
 /// The data of the ConfigMap; `None`: not read yet.
 pub type Texts = Option<Arc<BTreeMap<String, String>>>;
@@ -43,7 +43,7 @@ pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 /// Reads the ConfigMap whenever it changes, and sends its data. Spawn it as a task: it
 /// ends only when the task is aborted.
 pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sender<Texts>) {
-    let mut reporter = registry.enter(NAME, Need::Required);
+    let reporter = registry.enter(NAME, Need::Required);
     loop {
         let begun = Instant::now();
         let mut changed = false;
@@ -62,7 +62,7 @@ pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sende
             Err(CallError::NotFound(_)) => {
                 reporter.failed(&CallError::NotFound(ABSENT.to_owned()));
             }
-            Err(error) => reporter.failed(&error.with_remedy(REMEDY)),
+            Err(error) => reporter.failed(&error.without(&Right::Authentication)),
         }
         if !changed {
             tokio::time::sleep_until(begun + PAUSE).await;
@@ -73,15 +73,14 @@ pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sende
 /// Waits until the ConfigMap changes. The event is not parsed, because it is read again.
 /// Returns `false` if the watch ends or fails before.
 async fn changes(client: &Client, version: &str) -> bool {
-    let path = format!(
-        "/api/v1/namespaces/kube-system/configmaps?watch=1&fieldSelector=metadata.name%3D{NAME}\
-         &resourceVersion={version}&timeoutSeconds={}",
-        WATCH.as_secs()
-    );
-    let Ok(events) = client.events(&path, "application/json").await else {
+    let params = WatchParams::default()
+        .fields(&format!("metadata.name={NAME}"))
+        .timeout(WATCH_SECS);
+    let request = Request::new("/api/v1/namespaces/kube-system/configmaps");
+    let Ok(events) = client.events(request.watch(&params, version)).await else {
         return false;
     };
     let mut events = std::pin::pin!(events);
-    let event = tokio::time::timeout(WATCH + SILENCE, events.next()).await;
+    let event = tokio::time::timeout(SILENCE, events.next()).await;
     matches!(event, Ok(Some(Ok(event))) if !matches!(event, WatchEvent::Error(_)))
 }

@@ -6,7 +6,6 @@
 //! an APIService matter, because its `cainjector` writes the bundle too
 //! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
 
-use bytes::Bytes;
 use http::Method;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -80,7 +79,7 @@ impl CertificateObjects {
         trouble: impl FnOnce(&CallError) -> Trouble,
     ) -> Result<(), WriteError> {
         let path = format!("{path}?fieldManager=gpu-metrics-apiserver");
-        let body = Bytes::from(patch.to_string());
+        let body = patch.to_string().into_bytes();
         match self.client.submit(Method::PATCH, &path, body).await {
             Ok(_) => Ok(()),
             // 409: another client wrote first. 404: the object was deleted after it was read.

@@ -14,28 +14,24 @@ use axum::Router;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use kube::client::{Body, ClientBuilder, DynBody};
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::WatchEvent;
 use kube::{Config, Error};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tower::util::MapResponseLayer;
 
 use super::error::{CallError, ClientError, chain, excerpt};
 use limits::file::yaml;
 
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Timeout of the head of a response. It is long because kube-apiserver builds a large list
-/// before it sends the head.
-const HEAD: Duration = Duration::from_secs(60);
-
-/// Timeout of a whole answer, except of a watch.
-const WHOLE: Duration = Duration::from_secs(120);
+/// Timeout of an answer, and of the head of a watch. It is long because kube-apiserver builds
+/// a large list before it sends the head.
+const ANSWER: Duration = Duration::from_secs(90);
 
 /// The largest answer about one object: a Secret has at most 1 MiB, a third more in
 /// base64, and its metadata.
@@ -44,8 +40,7 @@ pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes that are read of an error's body.
 const STATUS_BYTES: usize = 64 * 1024;
 
-/// The largest answer: some ten thousand objects. Also the most bytes of one watch, which then
-/// ends and is resumed.
+/// The largest answer: some ten thousand objects.
 const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
@@ -91,16 +86,21 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be read or is invalid.
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
-        let (config, cluster) = match access {
+        let (mut config, cluster) = match access {
+            ClusterAccess::InCluster => (in_cluster()?, None),
             ClusterAccess::Kubeconfig(path) => read_kubeconfig(Some(path), None).await?,
             ClusterAccess::User {
                 kubeconfig,
                 context,
             } => of_user(kubeconfig.as_deref(), context.as_deref()).await?,
-            ClusterAccess::InCluster => in_cluster()?,
         };
         let address = config.cluster_url.to_string();
-        let client = stack(config).map_err(|error| {
+        let user = HeaderValue::from_static(USER);
+        config.headers.push((USER_AGENT, user));
+        config.connect_timeout = Some(CONNECT);
+        // Callers repeat a call themselves, and say what fails meanwhile.
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).map_err(|error| {
             let why = chain(&error);
             ClientError(format!(
                 "the credentials for {address} cannot be used: {why}: check the certificates, keys \
@@ -151,33 +151,78 @@ impl Client {
         accept: &'static str,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let body = self.send(Method::GET, path, accept, Bytes::new()).await?;
-        self.collect(body, limit).await
+        let request = Request::get(path).header(ACCEPT, accept).body(Vec::new());
+        self.send(request, limit).await
     }
 
-    /// The events of a watch, as they arrive.
-    pub(super) async fn events(
-        &self,
-        path: &str,
-        accept: &'static str,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>>, CallError> {
-        let request = self.request(Method::GET, path, accept, Vec::new())?;
-        let events = tokio::time::timeout(HEAD, self.client.request_events(request)).await;
-        let events = events.map_err(|_| self.timeout(HEAD))?;
-        let events = events.map_err(|error| self.failed(error))?;
-        let client = self.clone();
-        Ok(events.map(move |event| event.map_err(|error| client.failed(error))))
-    }
-
-    /// A POST of JSON or a merge patch (RFC 7386) whose answer is read whole.
+    /// A POST of JSON or a merge patch (RFC 7386).
     pub(super) async fn submit(
         &self,
         method: Method,
         path: &str,
-        body: Bytes,
+        body: Vec<u8>,
     ) -> Result<Bytes, CallError> {
-        let answer = self.send(method, path, "application/json", body);
-        self.collect(answer.await?, OBJECT_BYTES).await
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(ACCEPT, "application/json");
+        let request = request.header(CONTENT_TYPE, content).body(body);
+        self.send(request, OBJECT_BYTES).await
+    }
+
+    /// Sends a request and reads its answer, of at most `limit` bytes. Paths contain names from
+    /// objects. Only an invalid response can contain a name that makes an invalid path.
+    pub(super) async fn send<E: fmt::Display>(
+        &self,
+        request: Result<Request<Vec<u8>>, E>,
+        limit: usize,
+    ) -> Result<Bytes, CallError> {
+        let request = request.map_err(|error| self.garbled(error))?;
+        let answer = async {
+            let response = self.client.send(request.map(Body::from)).await;
+            let response = response.map_err(|error| self.failed(error))?;
+            let status = response.status();
+            if status.is_success() {
+                return self.collect(response.into_body(), limit).await;
+            }
+            // A body that cannot be read does not hide the status.
+            let text = self.collect(response.into_body(), STATUS_BYTES).await;
+            let text = text.unwrap_or_default();
+            let message = match serde_json::from_slice::<Message>(&text) {
+                Ok(status) => status.message,
+                Err(_) => String::from_utf8_lossy(&text).into_owned(),
+            };
+            Err(self.refused(status.as_u16(), &message))
+        };
+        self.in_time(ANSWER, answer).await?
+    }
+
+    /// The events of a watch, as they arrive.
+    pub(super) async fn events<E: fmt::Display>(
+        &self,
+        request: Result<Request<Vec<u8>>, E>,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>> + use<E>, CallError>
+    {
+        let request = request.map_err(|error| self.garbled(error))?;
+        let events = self.in_time(ANSWER, self.client.request_events(request));
+        let events = events.await?.map_err(|error| self.failed(error))?;
+        let client = self.clone();
+        Ok(events.map(move |event| event.map_err(|error| client.failed(error))))
+    }
+
+    /// Waits for at most this time.
+    pub(super) async fn in_time<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, CallError> {
+        let answer = tokio::time::timeout(limit, answer).await;
+        answer.map_err(|_| {
+            let why = format!("no answer within {} s", limit.as_secs());
+            CallError::Unreachable(self.address.to_string(), why)
+        })
     }
 
     /// The error for a response that violates the Kubernetes API.
@@ -185,52 +230,15 @@ impl Client {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
 
-    pub(super) fn too_large(&self, limit: usize) -> CallError {
-        CallError::TooLarge(self.address.to_string(), limit)
-    }
-
-    pub(super) fn timeout(&self, after: Duration) -> CallError {
-        CallError::Timeout(self.address.to_string(), after)
-    }
-
-    fn request<B>(
-        &self,
-        method: Method,
-        path: &str,
-        accept: &'static str,
-        body: B,
-    ) -> Result<Request<B>, CallError> {
-        let content = match method {
-            Method::PATCH => "application/merge-patch+json",
-            _ => "application/json",
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(USER_AGENT, USER)
-            .header(ACCEPT, accept)
-            .header(CONTENT_TYPE, content);
-        // Paths contain names from objects. Only an invalid response can contain a name
-        // that makes an invalid path.
-        request.body(body).map_err(|error| self.garbled(error))
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        accept: &'static str,
-        body: Bytes,
-    ) -> Result<Body, CallError> {
-        let request = self.request(method, path, accept, Body::from(body))?;
-        let response = tokio::time::timeout(HEAD, self.client.send(request))
-            .await
-            .map_err(|_| self.timeout(HEAD))?
-            .map_err(|error| self.failed(error))?;
-        if response.status().is_success() {
-            return Ok(response.into_body());
+    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, CallError> {
+        let address = || self.address.to_string();
+        match Limited::new(body, limit).collect().await {
+            Ok(whole) => Ok(whole.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(CallError::TooLarge(address(), limit))
+            }
+            Err(error) => Err(CallError::Cut(address(), chain(&*error))),
         }
-        Err(self.refusal(response).await)
     }
 
     fn failed(&self, error: Error) -> CallError {
@@ -243,38 +251,17 @@ impl Client {
         }
     }
 
-    async fn refusal(&self, response: Response<Body>) -> CallError {
-        let status = response.status();
-        // A body that cannot be read does not hide the status.
-        let text = self.collect(response.into_body(), STATUS_BYTES).await;
-        let text = text.unwrap_or_default();
-        match serde_json::from_slice::<Message>(&text) {
-            Ok(status_object) => self.refused(status.as_u16(), &status_object.message),
-            Err(_) => self.refused(status.as_u16(), &String::from_utf8_lossy(&text)),
-        }
-    }
-
     pub(super) fn refused(&self, code: u16, text: &str) -> CallError {
         let (address, text) = (self.address.to_string(), excerpt(text));
-        match StatusCode::from_u16(code) {
-            Ok(StatusCode::UNAUTHORIZED) => CallError::Unauthorized(address, text),
-            Ok(StatusCode::FORBIDDEN) => CallError::Forbidden {
+        match code {
+            401 => CallError::Unauthorized(address, text),
+            403 => CallError::Forbidden {
                 text,
                 remedy: String::new(),
             },
-            Ok(StatusCode::NOT_FOUND) => CallError::NotFound(text),
-            Ok(StatusCode::GONE) => CallError::Gone,
+            404 => CallError::NotFound(text),
+            410 => CallError::Gone,
             _ => CallError::Status(address, code, text),
-        }
-    }
-
-    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, CallError> {
-        let whole = Limited::new(body, limit).collect();
-        let whole = tokio::time::timeout(WHOLE, whole).await;
-        match whole.map_err(|_| self.timeout(WHOLE))? {
-            Ok(whole) => Ok(whole.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large(limit)),
-            Err(error) => Err(CallError::Cut(self.address.to_string(), chain(&*error))),
         }
     }
 }
@@ -286,21 +273,23 @@ struct Message {
 }
 
 /// A configuration, and the cluster's name in the kubeconfig.
-type Found = (Config, Option<String>);
+type NamedConfig = (Config, Option<String>);
 
-async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
-    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let named = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
-    let found = read_kubeconfig(path, context).await;
-    match found {
-        Err(_) if in_pod && !named => in_cluster(),
-        found => found,
+async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<NamedConfig, ClientError> {
+    let is_set = |name| std::env::var_os(name).is_some();
+    let is_named = path.is_some() || context.is_some() || is_set("KUBECONFIG");
+    match read_kubeconfig(path, context).await {
+        Err(_) if is_set("KUBERNETES_SERVICE_HOST") && !is_named => Ok((in_cluster()?, None)),
+        read => read,
     }
 }
 
 /// Reads a kubeconfig file, or the files that kubectl would use, and selects a context, or
 /// the current one.
-async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
+async fn read_kubeconfig(
+    path: Option<&Path>,
+    context: Option<&str>,
+) -> Result<NamedConfig, ClientError> {
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
         |path| path.display().to_string(),
@@ -328,25 +317,12 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
     Ok((config.map_err(|error| unusable(&error))?, cluster))
 }
 
-fn in_cluster() -> Result<Found, ClientError> {
-    let config = Config::incluster().map_err(|error| {
+fn in_cluster() -> Result<Config, ClientError> {
+    Config::incluster().map_err(|error| {
         ClientError(format!(
             "no kubeconfig was given and the pod has no service account: {}: set a kubeconfig, or \
              automountServiceAccountToken: true",
             chain(&error)
         ))
-    })?;
-    Ok((config, None))
-}
-
-/// The stack of `kube`, with limited answers.
-fn stack(mut config: Config) -> Result<kube::Client, Error> {
-    config.connect_timeout = Some(CONNECT);
-    // Callers repeat a call themselves, and say what fails meanwhile.
-    config.default_retry = false;
-    let limited = MapResponseLayer::new(|answer: Response<Box<DynBody>>| {
-        answer.map(|body| Limited::new(body, ANSWER_BYTES))
-    });
-    let client = ClientBuilder::try_from(config)?.with_layer(&limited);
-    Ok(client.build())
+    })
 }

@@ -1,7 +1,6 @@
 //! Errors of the connection to kube-apiserver, each with its remedy.
 
-use std::time::Duration;
-
+use super::rights::Right;
 use apimachinery::letters::{escaped, shortened};
 
 /// The reason why no client can be made: the invalid part, and the remedy.
@@ -15,12 +14,9 @@ pub struct ClientError(pub(super) String);
 /// the account. It is not sent to clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No connection: what failed.
+    /// No connection, or no answer in time: what failed.
     #[error("kube-apiserver at {0} cannot be reached: {1}")]
     Unreachable(String, String),
-    /// No answer in this time.
-    #[error("kube-apiserver at {0} did not answer within {seconds} s", seconds = .1.as_secs())]
-    Timeout(String, Duration),
     /// 401: the server's message.
     #[error(
         "kube-apiserver at {0} does not accept our credentials: {1}: check the token or client \
@@ -32,7 +28,7 @@ pub enum CallError {
     Forbidden {
         /// The server's message.
         text: String,
-        /// The rule to add; empty where the user is not known.
+        /// What grants the right; empty where the user is not known.
         remedy: String,
     },
     /// 404: the server's message.
@@ -64,7 +60,7 @@ impl CallError {
     /// Whether kube-apiserver is unreachable, so that every call fails.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable(..) | Self::Timeout(..))
+        matches!(self, Self::Unreachable(..))
     }
 
     /// Whether a permission is missing.
@@ -85,13 +81,13 @@ impl CallError {
         }
     }
 
-    /// The error, with the rule to add if a permission is missing.
+    /// The error, with the remedy if it is this right that is missing.
     #[must_use]
-    pub(super) fn with_remedy(self, remedy: &str) -> Self {
+    pub(super) fn without(self, right: &Right) -> Self {
         match self {
             Self::Forbidden { text, .. } => Self::Forbidden {
+                remedy: right.remedy(&text),
                 text,
-                remedy: remedy.to_owned(),
             },
             other => other,
         }

@@ -1,4 +1,4 @@
-//! The task that owns the watched objects, and publishes immutable pieces of them.
+//! The task that owns the watched objects, and publishes immutable inventories of them.
 //!
 //! Neither an event of a watch nor a request waits for a snapshot: events wait in a channel,
 //! and requests read what was published last.
@@ -11,8 +11,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::health::WatchRegistry;
-use super::names::RequestedKinds;
 use super::pool::KindName;
 use super::snapshot::Snapshot;
 use super::state::{Change, WatchedObjects};
@@ -31,41 +29,28 @@ pub(super) const CHANGES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Publisher {
     pub(super) inventory: watch::Sender<Arc<Inventory>>,
-    pub(super) requested: watch::Sender<RequestedKinds>,
     /// The kinds to watch.
     pub(super) followed: watch::Sender<BTreeSet<KindName>>,
-    pub(super) registry: WatchRegistry,
     /// When the required collections were first listed.
     listed: Option<Instant>,
     has_inventory: bool,
 }
 
 impl Publisher {
-    pub(super) fn new(registry: WatchRegistry) -> Self {
+    pub(super) fn new() -> Self {
         let nothing = Inventory {
             authority: InventoryOrigin::Cluster,
             ..Inventory::default()
         };
         Self {
             inventory: watch::Sender::new(Arc::new(nothing)),
-            requested: watch::Sender::default(),
             followed: watch::Sender::default(),
-            registry,
             listed: None,
             has_inventory: false,
         }
     }
 
-    fn follow(&self, names: BTreeSet<KindName>) {
-        self.followed.send_if_modified(|known| {
-            let is_new = *known != names;
-            *known = names;
-            is_new
-        });
-    }
-
     fn publish(&mut self, snapshot: Snapshot) {
-        self.requested.send_replace(snapshot.requested);
         let Some(inventory) = snapshot.inventory else {
             return;
         };
@@ -111,10 +96,14 @@ pub(super) async fn run(
                 };
                 objects = returned;
                 publisher.publish(snapshot);
-                publisher.registry.count(objects.sizes());
+                publisher.followed.send_if_modified(|known| {
+                    let followed = objects.kinds.names();
+                    let is_new = *known != followed;
+                    *known = followed;
+                    is_new
+                });
                 (has_changed, next) = (false, Instant::now() + PUBLISH_EVERY);
             }
         }
-        publisher.follow(objects.kinds.names());
     }
 }

@@ -2,24 +2,25 @@
 //! and the metadata of its objects is watched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::client::Client;
-use super::health::{Need, Reporter, WatchRegistry};
-use super::kinds::entry;
+use super::error::CallError;
+use super::health::{Need, WatchRegistry};
 use super::pool::KindName;
 use super::served;
 use super::state::{Change, Collection, Event};
-use super::watch::{Feed, NOT_SERVED, Target, Watcher};
+use super::watch::{NOT_SERVED, Target, Watcher};
 use apimachinery::kinds::{Kind, Kinds};
 use gpu_metrics::inventory::ObjectKind;
 
-/// The least time between two reads of discovery. Users with the right to write pods can
-/// name kinds that do not exist, and each new one causes a read.
+/// How long a read of discovery is used. Users with the right to write pods can name kinds
+/// that do not exist, and each new one causes a read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// The pause before a failed read is repeated.
@@ -28,24 +29,45 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The pause before a kind that is not served is looked up again.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-enum KindWatch {
-    /// Discovery does not have the kind, or it cannot be watched.
-    NotServed,
-    /// The task of the watch. It ends when the kind is no longer served.
-    Task(AbortHandle),
-}
-
-impl Drop for KindWatch {
-    fn drop(&mut self) {
-        if let Self::Task(task) = self {
-            task.abort();
+/// Watches the followed kinds. It ends when the keeper of the objects ends, or a watch
+/// panics.
+pub(super) async fn run(
+    client: Client,
+    changes: mpsc::Sender<Change>,
+    mut followed: watch::Receiver<BTreeSet<KindName>>,
+    registry: WatchRegistry,
+) {
+    let kinds = Arc::new(KindWatches {
+        client,
+        changes,
+        registry,
+        discovery: Mutex::default(),
+    });
+    let mut tasks = JoinSet::new();
+    let mut watches: BTreeMap<KindName, AbortHandle> = BTreeMap::new();
+    loop {
+        let names = followed.borrow_and_update().clone();
+        watches.retain(|name, task| {
+            let stays = names.contains(name);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for name in names {
+            watches.entry(name).or_insert_with_key(|name| {
+                let (kinds, name) = (Arc::clone(&kinds), name.clone());
+                tasks.spawn(async move { kinds.watch(&name).await })
+            });
         }
-    }
-}
-
-impl KindWatch {
-    fn has_ended(&self) -> bool {
-        matches!(self, Self::Task(task) if task.is_finished())
+        tokio::select! {
+            changed = followed.changed() => if changed.is_err() {
+                return;
+            },
+            Some(ended) = tasks.join_next() => if ended.is_err_and(|error| error.is_panic()) {
+                return;
+            },
+        }
     }
 }
 
@@ -53,127 +75,76 @@ struct KindWatches {
     client: Client,
     changes: mpsc::Sender<Change>,
     registry: WatchRegistry,
-    /// The kinds of the cluster, as last read.
-    served: Kinds,
-    /// When discovery may be read again.
-    next: Instant,
-    watches: BTreeMap<KindName, KindWatch>,
-    tasks: JoinSet<()>,
-    /// Reports that discovery cannot be read.
-    reporter: Option<Reporter>,
+    discovery: Mutex<Discovery>,
 }
 
-/// Watches the followed kinds, until the watches end.
-pub(super) async fn run(
-    client: Client,
-    changes: mpsc::Sender<Change>,
-    mut followed: watch::Receiver<BTreeSet<KindName>>,
-    registry: WatchRegistry,
-) {
-    let mut kinds = KindWatches {
-        client,
-        changes,
-        registry,
-        served: Kinds::default(),
-        next: Instant::now(),
-        watches: BTreeMap::new(),
-        tasks: JoinSet::new(),
-        reporter: None,
-    };
-    let mut again = tokio::time::interval(ASK_AGAIN);
-    loop {
-        let names = followed.borrow_and_update().clone();
-        if !kinds.update(&names).await {
-            continue;
-        }
-        tokio::select! {
-            changed = followed.changed() => if changed.is_err() {
-                return;
-            },
-            // A watch ends when its kind is no longer served.
-            Some(_) = kinds.tasks.join_next() => kinds.served = Kinds::default(),
-            _ = again.tick() => {
-                kinds.watches.retain(|_, watch| !matches!(watch, KindWatch::NotServed));
-            }
-        }
-    }
-}
+/// When discovery was last read, and its kinds.
+type Discovery = Option<(Instant, Result<Kinds, CallError>)>;
 
 impl KindWatches {
-    /// Starts the watches of the kinds that have none, and ends the others. Returns whether
-    /// discovery could be read.
-    async fn update(&mut self, followed: &BTreeSet<KindName>) -> bool {
-        self.watches
-            .retain(|name, watch| followed.contains(name) && !watch.has_ended());
-        let mut missing = Vec::new();
-        for name in followed {
-            if !self.watches.contains_key(name) && !self.start(name).await {
-                missing.push(name);
-            }
-        }
-        if missing.is_empty() {
-            self.reporter = None;
-            return true;
-        }
-        tokio::time::sleep_until(self.next).await;
-        match served::kinds(&self.client).await {
-            Ok(kinds) => {
-                self.next = Instant::now() + READ_EVERY;
-                self.served = kinds;
-                for name in missing {
-                    if !self.start(name).await {
-                        self.watches.insert(name.clone(), KindWatch::NotServed);
-                        self.send(Change::NotServed(name.clone())).await;
-                    }
+    /// Watches a kind without end.
+    async fn watch(&self, name: &KindName) {
+        loop {
+            match self.look_up(name).await {
+                Ok(Some(kind)) => {
+                    self.watch_served(name, &kind).await;
+                    // Discovery still lists a kind for a moment after it is no longer served.
+                    sleep(NOT_SERVED).await;
                 }
-                self.reporter = None;
-                true
-            }
-            Err(error) => {
-                self.next = Instant::now() + RETRY;
-                for name in missing {
-                    // Neither the first snapshot nor a request waits for the kind.
-                    let failed = Event::Failed {
-                        is_forbidden: false,
-                    };
-                    let collection = Collection::Kind(name.clone());
-                    self.send(Change::Objects(collection, failed)).await;
+                Ok(None) => {
+                    self.send(name, Event::NotServed).await;
+                    sleep(ASK_AGAIN).await;
                 }
-                let enter = || self.registry.enter("owners", Need::Optional);
-                self.reporter.get_or_insert_with(enter).failed(&error);
-                false
+                Err(_) => {
+                    // The first snapshot does not wait for the kind.
+                    let is_forbidden = false;
+                    self.send(name, Event::Failed { is_forbidden }).await;
+                    sleep(RETRY).await;
+                }
             }
         }
     }
 
-    /// Starts the watch of a kind; `false`: discovery does not have it, as last read.
-    async fn start(&mut self, name: &KindName) -> bool {
+    /// Looks a kind up in discovery; `None`: it is not there, or cannot be watched.
+    async fn look_up(&self, name: &KindName) -> Result<Option<Kind>, CallError> {
+        let mut discovery = self.discovery.lock().await;
+        let recent = discovery.take();
+        let recent = recent.filter(|(at, _)| at.elapsed() < READ_EVERY);
+        let recent = match recent {
+            Some(recent) => recent,
+            None => {
+                let kinds = served::kinds(&self.client).await;
+                (Instant::now(), kinds)
+            }
+        };
+        let (_, kinds) = discovery.insert(recent);
         let is_it =
             |kind: &&Kind| kind.watchable && kind.group == name.group && kind.kind == name.kind;
-        let Some(kind) = self.served.iter().find(is_it) else {
-            return false;
-        };
+        let kinds = kinds.as_ref().map_err(Clone::clone)?;
+        Ok(kinds.iter().find(is_it).cloned())
+    }
+
+    /// Watches a kind until it is no longer served.
+    async fn watch_served(&self, name: &KindName, kind: &Kind) {
         let version = kind.api_version();
         let resource = ObjectKind::new(&kind.resource(), &kind.kind, &version, kind.namespaced);
-        let reporter = self.registry.enter(&entry(&resource), Need::Optional);
-        let target = Target::new(&kind.group, &version, &kind.plural);
-        let of = name.clone();
-        let feed = Feed::new(self.changes.clone(), move |event| {
-            Change::Objects(Collection::Kind(of.clone()), event)
-        });
-        let mut watcher = Watcher::new(self.client.clone(), target, feed, reporter);
-        self.send(Change::Served(name.clone(), resource)).await;
-        let task = self.tasks.spawn(async move {
-            watcher.run().await;
-            // Discovery still lists a kind for a moment after it is no longer served.
-            tokio::time::sleep(NOT_SERVED).await;
-        });
-        self.watches.insert(name.clone(), KindWatch::Task(task));
-        true
+        self.send(name, Event::Served(resource)).await;
+        // A kind of the core group may have the name of another watch, such as `pods`.
+        let entry = match kind.group.is_empty() {
+            true => format!("objects of {}", kind.plural),
+            false => kind.resource().to_string(),
+        };
+        let reporter = self.registry.enter(&entry, Need::Optional);
+        let collection = Collection::Kind(name.clone());
+        let target = Target::new(collection, &kind.group, &version, &kind.plural);
+        let changes = self.changes.clone();
+        let mut watcher = Watcher::new(self.client.clone(), target, changes, reporter);
+        watcher.run().await;
     }
 
     /// An error means that the watches have ended.
-    async fn send(&self, change: Change) {
-        let _ = self.changes.send(change).await;
+    async fn send(&self, name: &KindName, event: Event) {
+        let collection = Collection::Kind(name.clone());
+        let _ = self.changes.send(Change { collection, event }).await;
     }
 }

@@ -2,11 +2,11 @@
 //! and the data of delegated authentication and authorization.
 //!
 //! ```text
-//!  pods ────────────────┐ list + watch                ┌─► snapshot ─► Inventory
-//!  namespaces, nodes ───┼─ watch ─► wire ─► keeper ───┤
-//!  owners (metadata) ───┘                  (tables)   └─► kinds in use
-//!         ▲                                                   │
-//!         └──────── kind_watches: lookups, watches ◄──────────┘
+//!  pods ────────────────┐ list + watch            ┌─► snapshot ─► Inventory
+//!  namespaces, nodes ───┼─────────► keeper ───────┤
+//!  owners (metadata) ───┘          (tables)       └─► kinds in use
+//!         ▲                                               │
+//!         └──────── kind_watches: lookups, watches ◄──────┘
 //! ```
 //!
 //! Both the server and the commands use this crate.
@@ -19,10 +19,10 @@
 //!   [`review::KubeReviewer`] reviews tokens and the rights of users. [`certificates`]
 //!   reads and writes the Secret and the APIServices of the server's certificates. They
 //!   implement the traits of [`aggregated_apiserver`] over the real API.
+//! * [`names::matching`] lists the names of objects of any kind.
 //! * [`health::WatchRegistry`] holds the state of every watch.
 
 pub mod authentication;
-mod bindings;
 pub mod certificates;
 pub mod client;
 pub mod clock;
@@ -33,11 +33,12 @@ pub mod inventory;
 mod keeper;
 mod kind_watches;
 mod kinds;
-mod names;
+pub mod names;
 mod objects;
 mod pods;
 mod pool;
 pub mod review;
+mod rights;
 pub mod served;
 mod snapshot;
 mod state;
@@ -47,4 +48,3 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod wire;

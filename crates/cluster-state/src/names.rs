@@ -1,97 +1,43 @@
-//! The names and labels of objects of any kind, for rules.
+//! The names of objects of any kind, for rules.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use kube::core::params::ListParams;
+use kube::core::{ObjectList, PartialObjectMeta, Request};
 
-use super::pool::KindName;
-use super::state::{Change, Collection, Event};
+use super::client::Client;
+use super::error::CallError;
+use super::rights::Right;
 use apimachinery::kinds::Kind;
-use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 
-/// How long the first request for the names of a kind waits for its list.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest list: some ten thousand objects.
+const LIST_BYTES: usize = 16 * 1024 * 1024;
 
-#[derive(Debug)]
-pub(super) struct NamedObject {
-    pub(super) namespace: Arc<str>,
-    pub(super) name: Arc<str>,
-    pub(super) labels: Labels,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct RequestedKind {
-    /// Whether the first attempt to list it has ended.
-    pub(super) is_settled: bool,
-    /// Its objects by namespace and name; `None`: they were never listed.
-    pub(super) objects: Option<Arc<[NamedObject]>>,
-}
-
-pub(super) type RequestedKinds = BTreeMap<KindName, RequestedKind>;
-
-/// The names and labels of objects of any kind. The watch of a kind starts with the first
-/// request for it.
-#[derive(Clone, Debug)]
-pub struct WatchedNames {
-    pub(super) published: watch::Receiver<RequestedKinds>,
-    pub(super) changes: mpsc::Sender<Change>,
-}
-
-impl WatchedNames {
-    /// The names of a kind's objects whose labels match, in order; with a namespace,
-    /// only those in it. The first request for a kind starts to watch it and waits until
-    /// the first attempt to list it has ended. `None`: it cannot be listed, or is not
-    /// listed yet; the log says why.
-    pub async fn matching(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        selector: &Selector,
-    ) -> Option<Vec<Arc<str>>> {
-        if !kind.watchable {
-            return None;
-        }
-        let objects = self
-            .objects(&KindName::new(&kind.group, &kind.kind))
-            .await?;
-        let within = namespace.map_or(&*objects, |namespace| {
-            let start = objects.partition_point(|it| *it.namespace < *namespace);
-            let rest = &objects[start..];
-            &rest[..rest.partition_point(|it| *it.namespace == *namespace)]
-        });
-        let matching = within.iter().filter(|it| selector.matches(&it.labels));
-        Some(matching.map(|it| Arc::clone(&it.name)).collect())
-    }
-
-    async fn objects(&self, name: &KindName) -> Option<Arc<[NamedObject]>> {
-        let known = self.published.borrow().get(name).cloned();
-        if let Some(known) = known.filter(|kind| kind.is_settled) {
-            return known.objects;
-        }
-        self.send(Change::Requested(name.clone())).await;
-        let mut published = self.published.clone();
-        let is_settled =
-            |kinds: &RequestedKinds| kinds.get(name).is_some_and(|kind| kind.is_settled);
-        let listed = tokio::time::timeout(PATIENCE, published.wait_for(is_settled))
-            .await
-            .map(|kinds| kinds.ok()?.get(name)?.objects.clone());
-        if let Ok(objects) = listed {
-            return objects;
-        }
-        // Later requests do not wait for a list that takes this long.
-        let failed = Event::Failed {
-            is_forbidden: false,
-        };
-        let collection = Collection::Kind(name.clone());
-        self.send(Change::Objects(collection, failed)).await;
-        None
-    }
-
-    /// An error means that the watches have ended: nothing is published any more.
-    async fn send(&self, change: Change) {
-        let _ = self.changes.send(change).await;
-    }
+/// Lists the names of a kind's objects whose labels match; with a namespace, which is a DNS
+/// label, only those in it.
+///
+/// # Errors
+/// When kube-apiserver does not answer, forbids the list, or answers with another document.
+pub async fn matching(
+    client: &Client,
+    kind: &Kind,
+    namespace: Option<&str>,
+    selector: &Selector,
+) -> Result<Vec<Arc<str>>, CallError> {
+    let root = if kind.group.is_empty() { "api" } else { "apis" };
+    let within = namespace.map_or_else(String::new, |it| format!("/namespaces/{it}"));
+    let path = format!("/{root}/{}{within}/{}", kind.api_version(), kind.plural);
+    let params = ListParams::default().labels(&selector.to_string());
+    let request = Request::new(path).list_metadata(&params);
+    let right = Right::Watch {
+        group: kind.group.to_string(),
+        plural: kind.plural.to_string(),
+    };
+    let list = client.send(request, LIST_BYTES).await;
+    let list = list.map_err(|error| error.without(&right))?;
+    let list: ObjectList<PartialObjectMeta> =
+        serde_json::from_slice(&list).map_err(|error| client.garbled(error))?;
+    let names = list.items.into_iter().filter_map(|it| it.metadata.name);
+    Ok(names.map(Into::into).collect())
 }

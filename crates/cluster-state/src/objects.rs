@@ -1,12 +1,23 @@
-//! The settings for reducing objects, and the kept fields of namespaces, nodes and owners.
+//! The decoded fields of objects, and those that are kept.
+//!
+//! Field names are those of `k8s.io/api/core/v1` and
+//! `k8s.io/apimachinery/pkg/apis/meta/v1`. An absent, null or unknown field is no
+//! error; a field of another type is.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
+use super::error::excerpt;
+use super::pods::{KeptPod, PodMetadata, PodSpec, PodStatus};
 use super::pool::{KindName, Pool};
-use super::wire::{Meta, Object};
+use super::table::Key;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::resources::GpuResources;
@@ -32,24 +43,62 @@ impl Default for WatchSettings {
     }
 }
 
-/// The kept fields of the objects of one collection.
-pub(super) trait Kept: PartialEq + Sized {
-    /// The decoded part of its `spec`.
-    type Spec: DeserializeOwned + Send;
-    /// The decoded part of its `status`.
-    type Status: DeserializeOwned + Send;
+/// Label pairs.
+pub(super) type Pairs = BTreeMap<String, String>;
 
-    /// Reduces an object to its used fields.
-    fn keep(
-        object: Object<Self::Spec, Self::Status>,
-        pool: &mut Pool,
-        settings: &WatchSettings,
-    ) -> Self;
-
-    /// A fingerprint of the UID: it differs between objects of the same name.
-    fn uid(&self) -> u64;
+/// The identity of an object, and its version.
+#[derive(Debug, Deserialize)]
+pub(super) struct Identified {
+    pub(super) metadata: ObjectName,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectName {
+    pub(super) name: String,
+    /// `None`: cluster-scoped.
+    pub(super) namespace: Option<String>,
+    pub(super) resource_version: Option<String>,
+}
+
+/// An object; one that is read as metadata only has neither `spec` nor `status`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Object {
+    pub(super) metadata: Metadata,
+    spec: Option<PodSpec>,
+    status: Option<PodStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    uid: Option<String>,
+    labels: Option<Pairs>,
+    owner_references: Option<Vec<OwnerReference>>,
+    creation_timestamp: Option<Time>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
+}
+
+/// The object in a JSON text, or why it is none.
+pub(super) fn decode<'a, T: Deserialize<'a>>(object: &'a RawValue) -> Result<T, String> {
+    serde_json::from_str(object.get()).map_err(|error| excerpt(&error.to_string()))
+}
+
+/// A fingerprint of a UID: it only has to distinguish an owner from an earlier one of
+/// the same name.
+fn fingerprint(uid: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid.hash(&mut hasher);
+    hasher.finish()
+}
+
+pub(super) fn timestamp(time: &Time) -> Timestamp {
+    Timestamp::from_millis(time.0.as_millisecond())
+}
+
+/// The controller of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnerRef {
     pub(super) kind: KindName,
@@ -58,40 +107,60 @@ pub(super) struct OwnerRef {
 }
 
 impl OwnerRef {
-    pub(super) fn take(metadata: &mut Meta, pool: &mut Pool) -> Option<Self> {
-        let controller = metadata.take_controller()?;
-        Some(Self {
-            kind: pool.kind(controller.group(), &controller.kind),
-            name: pool.text(&controller.name),
-            uid: controller.uid(),
-        })
-    }
-}
-
-/// The metadata of a namespace, a node, an owner or a requested object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeptObject {
-    uid: u64,
-    pub(super) labels: Labels,
-    pub(super) controller: Option<OwnerRef>,
-    pub(super) created: Option<Timestamp>,
-}
-
-impl Kept for KeptObject {
-    type Spec = IgnoredAny;
-    type Status = IgnoredAny;
-
-    fn keep(object: Object<IgnoredAny, IgnoredAny>, pool: &mut Pool, _: &WatchSettings) -> Self {
-        let mut metadata = object.metadata;
+    fn new(reference: &OwnerReference, pool: &mut Pool) -> Self {
+        // Users write references, so the cluster may not have the group.
+        let version = reference.api_version.split_once('/');
         Self {
-            uid: metadata.uid(),
-            created: metadata.created(),
-            controller: OwnerRef::take(&mut metadata, pool),
-            labels: pool.labels(&metadata.labels.unwrap_or_default()),
+            kind: pool.kind(version.map_or("", |(group, _)| group), &reference.kind),
+            name: pool.text(&reference.name),
+            uid: fingerprint(&reference.uid),
         }
     }
+}
 
-    fn uid(&self) -> u64 {
-        self.uid
+/// The kept fields of a pod, a namespace, a node or an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptObject {
+    /// It differs between objects of the same name.
+    pub(super) uid: u64,
+    pub(super) labels: Labels,
+    /// The one owner with `controller: true`.
+    pub(super) controller: Option<OwnerRef>,
+    pub(super) created: Option<Timestamp>,
+    /// The fields of a pod; `None`: it is none.
+    pub(super) pod: Option<Box<KeptPod>>,
+}
+
+impl KeptObject {
+    pub(super) fn new(
+        key: &Key,
+        object: Object,
+        pool: &mut Pool,
+        settings: &WatchSettings,
+    ) -> Self {
+        let metadata = object.metadata;
+        let labels = pool.labels(&metadata.labels.unwrap_or_default());
+        let mut owners = metadata.owner_references.iter().flatten();
+        let controller = owners.find(|owner| owner.controller == Some(true));
+        let controller = controller.map(|owner| OwnerRef::new(owner, pool));
+        let pod = object.spec.map(|spec| {
+            let metadata = PodMetadata {
+                key: key.clone(),
+                labels: labels.clone(),
+                terminating: metadata.deletion_timestamp.is_some(),
+                daemon: controller
+                    .as_ref()
+                    .is_some_and(|it| it.kind.is_daemon_set()),
+            };
+            let status = object.status.unwrap_or_default();
+            Box::new(KeptPod::new(metadata, &spec, status, pool, settings))
+        });
+        Self {
+            uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
+            labels,
+            controller,
+            created: metadata.creation_timestamp.as_ref().map(timestamp),
+            pod,
+        }
     }
 }

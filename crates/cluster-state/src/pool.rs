@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::objects::Pairs;
 use super::table::Key;
-use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
 /// An API kind, as in an owner reference. Versions of a kind are the same kind.
@@ -28,15 +28,10 @@ impl KindName {
     }
 }
 
-/// How many entries the pool may gain before unused ones are dropped.
-const SLACK: usize = 1024;
-
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     texts: HashSet<Arc<str>>,
     labels: HashSet<Labels>,
-    /// Entries after the last purge.
-    purged: usize,
 }
 
 impl Pool {
@@ -74,21 +69,12 @@ impl Pool {
         }
     }
 
-    /// Drops unused entries once the pool has doubled. Label sets go first, because they
-    /// hold texts.
+    /// Drops unused entries. Label sets go first, because they hold texts.
     pub(super) fn purge(&mut self) {
-        if self.len() <= 2 * self.purged + SLACK {
-            return;
-        }
         self.labels.retain(|labels| !labels.is_unshared());
         self.texts.retain(|text| Arc::strong_count(text) > 1);
-        self.purged = self.len();
         self.texts.shrink_to(2 * self.texts.len());
         self.labels.shrink_to(2 * self.labels.len());
-    }
-
-    fn len(&self) -> usize {
-        self.texts.len() + self.labels.len()
     }
 }
 
@@ -117,9 +103,9 @@ mod tests {
         let held = pool.labels(&pairs(&[("app", "held")]));
         for index in 0..5_000 {
             drop(pool.labels(&pairs(&[("job", &index.to_string())])));
-            pool.purge();
         }
-        assert!(pool.len() < 3 * SLACK, "{}", pool.len());
+        pool.purge();
+        assert_eq!((pool.labels.len(), pool.texts.len()), (1, 2));
         assert_eq!(pool.labels(&pairs(&[("app", "held")])), held);
         assert!(pool.texts.contains("held"));
     }

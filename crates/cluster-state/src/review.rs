@@ -11,74 +11,72 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bindings::Binding;
 use super::client::Client;
 use super::clock::jitter;
 use super::error::{CallError, excerpt};
+use super::rights::Right;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
 };
-use apimachinery::condition::Condition;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Attempts, and the first pause; each pause is 1.5 times the previous one
-/// (`apiserver/pkg/util/webhook/webhook.go`, `DefaultRetryBackoffWithInitialDelay`).
-const ATTEMPTS: u32 = 5;
+/// The pause before a review that failed in passing is sent once more.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// After this many refusals in a row, the missing permission counts as permanent.
-const REFUSALS: u32 = 3;
-
-/// Whether the server may create reviews of a kind.
-#[derive(Debug, Default)]
-enum Permission {
-    #[default]
-    Unknown,
-    Granted,
-    /// How many of the last answers in a row were refusals, and the last one.
-    Refused {
-        times: u32,
-        why: String,
-    },
-}
-
+/// The API of one kind of review.
 #[derive(Debug)]
 struct ReviewEndpoint {
     client: Client,
     path: &'static str,
-    permission: Mutex<Permission>,
+    /// Whether the last review succeeded; `None`: there was none.
+    last: Mutex<Option<Result<(), CallError>>>,
 }
 
 impl ReviewEndpoint {
-    fn new(client: Client, path: &'static str) -> Self {
+    const fn new(client: Client, path: &'static str) -> Self {
         Self {
             client,
             path,
-            permission: Mutex::default(),
+            last: Mutex::new(None),
         }
     }
 
-    fn is_granted(&self) -> bool {
-        matches!(*self.permission.lock(), Permission::Granted)
+    fn works(&self) -> bool {
+        matches!(*self.last.lock(), Some(Ok(())))
     }
 
-    /// Records an answer. Errors other than 403, such as an outage, are not answers.
-    fn note<T>(&self, outcome: &Result<T, CallError>) {
-        let mut permission = self.permission.lock();
-        match outcome {
-            Ok(_) => *permission = Permission::Granted,
-            Err(error) if error.is_forbidden() => {
-                let times = match &*permission {
-                    Permission::Refused { times, .. } => times.saturating_add(1),
-                    _ => 1,
-                };
-                let why = error.to_string();
-                *permission = Permission::Refused { times, why };
+    /// Sends a review; returns its status.
+    async fn create<S: DeserializeOwned>(&self, review: &Value) -> Result<S, ReviewError> {
+        let answer = self.submit(review).await;
+        let status = answer
+            .map_err(|error| error.without(&Right::Reviews))
+            // The answer may contain the token, so no part of the error's text is used.
+            .and_then(|answer| status(&answer).ok_or_else(|| self.client.garbled(self.path)));
+        let last = status.as_ref().map(|_| ()).map_err(Clone::clone);
+        let former = self.last.lock().replace(last);
+        status.map_err(|error| {
+            if !matches!(former, Some(Err(_))) {
+                tracing::error!(
+                    "a review failed, and its request is refused (others that fail are not \
+                     logged until one succeeds): {error}"
+                );
             }
-            Err(_) => {}
+            ReviewError(error.to_string())
+        })
+    }
+
+    async fn submit(&self, review: &Value) -> Result<Bytes, CallError> {
+        let body = review.to_string().into_bytes();
+        let submit = |body| self.client.submit(Method::POST, self.path, body);
+        match submit(body.clone()).await {
+            Err(error) if error.is_passing() => {
+                tokio::time::sleep(PAUSE.mul_f64(1.0 + 0.2 * jitter())).await;
+                submit(body).await
+            }
+            answer => answer,
         }
     }
 }
@@ -89,10 +87,6 @@ impl ReviewEndpoint {
 pub struct KubeReviewer {
     tokens: ReviewEndpoint,
     accesses: ReviewEndpoint,
-    /// Whether reviews fail, for the log.
-    condition: Mutex<Condition<(), ()>>,
-    /// Whether it runs with the server's account, which needs a binding for reviews.
-    is_server: bool,
 }
 
 impl KubeReviewer {
@@ -101,38 +95,24 @@ impl KubeReviewer {
         Self {
             tokens: ReviewEndpoint::new(tokens, TOKEN_REVIEWS),
             accesses: ReviewEndpoint::new(accesses, ACCESS_REVIEWS),
-            condition: Mutex::default(),
-            is_server: true,
         }
     }
 
-    /// A reviewer for `check`, with the rights of its caller.
-    #[must_use]
-    pub fn for_check(client: Client) -> Self {
-        Self {
-            is_server: false,
-            ..Self::new(client.clone(), client)
-        }
-    }
-
-    /// Why reviews are forbidden, after kube-apiserver has refused three reviews of a kind
-    /// in a row.
+    /// Why the server may not create reviews, if the last one of a kind was refused.
     pub fn forbidden(&self) -> Option<String> {
-        let endpoints = [&self.tokens, &self.accesses].into_iter();
-        let mut refusals = endpoints.filter_map(|endpoint| match &*endpoint.permission.lock() {
-            Permission::Refused { times, why } if *times >= REFUSALS => Some(why.clone()),
-            _ => None,
-        });
-        refusals.next()
+        [&self.tokens, &self.accesses].into_iter().find_map(|kind| {
+            let error = kind.last.lock().clone()?.err()?;
+            error.is_forbidden().then(|| error.to_string())
+        })
     }
 
-    /// Sends a review of each kind that is not known to be allowed. A server that is not ready
+    /// Sends a review of each kind that is not known to work. A server that is not ready
     /// receives no requests, so without this it would never send the review that makes it ready.
     pub async fn ask_again(&self) {
-        if !self.tokens.is_granted() {
+        if !self.tokens.works() {
             let _ = self.token(&Token("none".to_owned())).await;
         }
-        if !self.accesses.is_granted() {
+        if !self.accesses.works() {
             let anonymous = Identity {
                 user: "system:anonymous".to_owned(),
                 ..Identity::default()
@@ -144,56 +124,6 @@ impl KubeReviewer {
             let _ = self.access(&anonymous, &what).await;
         }
     }
-
-    /// Sends a review; returns its status.
-    async fn create<S: DeserializeOwned>(
-        &self,
-        endpoint: &ReviewEndpoint,
-        review: &Value,
-    ) -> Result<S, ReviewError> {
-        let ReviewEndpoint { client, path, .. } = endpoint;
-        let answer = attempts(client, path, &review.to_string().into()).await;
-        let answer = answer.map_err(|error| match &error {
-            CallError::Forbidden { text, .. } if self.is_server => {
-                let remedy = Binding::AuthDelegator.remedy(text).unwrap_or_default();
-                error.with_remedy(&remedy)
-            }
-            _ => error,
-        });
-        endpoint.note(&answer);
-        let decoded = answer.and_then(|answer| {
-            // The answer may contain the token, so no part of the error's text is
-            // used.
-            status(&answer).ok_or_else(|| client.garbled(path))
-        });
-        let former = self
-            .condition
-            .lock()
-            .set(decoded.is_err().then_some(()), ());
-        decoded.map_err(|error| {
-            if former.is_some() {
-                tracing::error!(
-                    "a review failed, and its request is refused (others that fail are not \
-                     logged until one succeeds): {error}"
-                );
-            }
-            ReviewError(error.to_string())
-        })
-    }
-}
-
-async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, CallError> {
-    let mut pause = PAUSE;
-    for _ in 1..ATTEMPTS {
-        match client.submit(Method::POST, path, body.clone()).await {
-            Err(error) if error.is_passing() => {
-                tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
-                pause = pause.mul_f64(1.5);
-            }
-            outcome => return outcome,
-        }
-    }
-    client.submit(Method::POST, path, body.clone()).await
 }
 
 fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
@@ -263,7 +193,7 @@ impl Reviewer for KubeReviewer {
                 "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
                 "spec": {"token": token.0},
             });
-            Ok(judge_token(self.create(&self.tokens, &review).await?))
+            Ok(judge_token(self.tokens.create(&review).await?))
         })
     }
 
@@ -277,7 +207,7 @@ impl Reviewer for KubeReviewer {
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
                 "spec": Question { who, what },
             });
-            Ok(judge_access(self.create(&self.accesses, &review).await?))
+            Ok(judge_access(self.accesses.create(&review).await?))
         })
     }
 }

@@ -8,11 +8,10 @@ use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList, APIRes
 
 use super::client::Client;
 use super::error::CallError;
+use super::rights::Right;
 use apimachinery::kinds::{Kind, Kinds};
 
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
-
-const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -26,7 +25,7 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     let mut kinds = Vec::new();
     for path in ["/api", "/apis"] {
         let body = client.get(path, ACCEPT, DISCOVERY_BYTES).await;
-        let body = body.map_err(|error| error.with_remedy(REMEDY))?;
+        let body = body.map_err(|error| error.without(&Right::Discovery))?;
         let groups: APIGroupDiscoveryList =
             serde_json::from_slice(&body).map_err(|error| client.garbled(error))?;
         kinds.extend(groups.items.into_iter().flat_map(of_group));

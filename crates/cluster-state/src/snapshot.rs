@@ -4,17 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::kinds::Uses;
-use super::names::RequestedKinds;
-use super::objects::{Kept, KeptObject, OwnerRef};
-use super::pods::KeptPod;
+use super::objects::{KeptObject, OwnerRef};
 use super::pool::KindName;
 use super::state::WatchedObjects;
 use super::table::{Key, Table};
 use apimachinery::labels::Labels;
-use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
-    ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, Workload,
+    ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, Workload,
 };
 
 /// The longest chain of controllers. Pod, ReplicaSet, Deployment and its controller
@@ -42,7 +38,6 @@ pub(super) struct Snapshot {
     pub(super) inventory: Option<Inventory>,
     /// Whether the lists of all followed kinds have been tried.
     pub(super) has_owners: bool,
-    pub(super) requested: RequestedKinds,
 }
 
 impl Snapshot {
@@ -50,8 +45,8 @@ impl Snapshot {
     /// of the owners of GPU pods.
     pub(super) fn new(objects: &mut WatchedObjects, now: Instant) -> Self {
         objects.departed.expire(now, objects.settings.remember);
-        let made = objects.are_listed().then(|| inventory(objects));
-        let inventory = made.map(|(inventory, used)| {
+        let inventory = objects.are_listed().then(|| {
+            let (inventory, used) = inventory(objects);
             objects.kinds.set_used(used, now);
             inventory
         });
@@ -59,7 +54,6 @@ impl Snapshot {
         Self {
             inventory,
             has_owners: objects.kinds.are_settled(),
-            requested: objects.kinds.requested(),
         }
     }
 }
@@ -74,25 +68,36 @@ struct Walk<'a> {
     /// Controllers of deleted owners, by the UID of the owner.
     gone: HashMap<u64, OwnerRef>,
     /// Kinds of the owners of GPU pods.
-    used: Uses,
+    used: BTreeSet<KindName>,
 }
 
 /// The inventory, and the kinds in use.
-fn inventory(objects: &WatchedObjects) -> (Inventory, Uses) {
-    let mut walk = Walk::new(objects, objects.departed.controllers());
+fn inventory(objects: &WatchedObjects) -> (Inventory, BTreeSet<KindName>) {
+    let mut walk = Walk {
+        objects,
+        workloads: Vec::new(),
+        known: HashMap::new(),
+        chains: Chains::new(),
+        gone: objects.departed.controllers(),
+        used: BTreeSet::new(),
+    };
     let pods = objects.pods.iter();
-    let pods = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let pods = pods.filter_map(|(key, pod)| walk.pod(key, pod)).collect();
     let departed = objects.departed.pods(&objects.pods).into_iter();
-    let departed = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let departed = departed.filter_map(|(key, pod)| walk.pod(key, pod));
+    let departed = departed.collect();
     walk.add_idle();
-    let (exporters, exporter_nodes) = exporters(&objects.pods);
+    let exporters = objects.pods.pods().filter(|it| it.exporter.is_some());
+    let exporter_nodes = exporters.filter_map(|it| it.pod.node.clone());
+    let exporter_nodes: BTreeSet<Arc<str>> = exporter_nodes.collect();
+    let exporters = objects.pods.pods();
     let inventory = Inventory {
         authority: InventoryOrigin::Cluster,
         listed: objects.listed,
         pods,
         departed,
-        exporter_nodes,
-        exporters,
+        exporter_nodes: exporter_nodes.into_iter().collect(),
+        exporters: exporters.filter_map(|it| it.exporter.clone()).collect(),
         namespaces: cluster_objects(&objects.namespaces),
         nodes: cluster_objects(&objects.nodes),
         node_addresses: node_addresses(&objects.pods),
@@ -101,34 +106,15 @@ fn inventory(objects: &WatchedObjects) -> (Inventory, Uses) {
     (inventory, walk.used)
 }
 
-/// The pods that look like exporters, running or not, and their nodes.
-fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
-    let (mut exporters, mut nodes) = (Vec::new(), BTreeSet::new());
-    for ((namespace, name), pod) in pods.iter() {
-        let Some(address) = &pod.exporter else {
-            continue;
-        };
-        exporters.push(ExporterPod {
-            namespace: Arc::clone(namespace),
-            name: Arc::clone(name),
-            address: Some(Arc::clone(address)).filter(|address| !address.is_empty()),
-        });
-        nodes.extend(pod.node.clone());
-    }
-    (exporters, nodes.into_iter().collect())
-}
-
 /// The IP address and the name of each node, as its pods report them.
-fn node_addresses(pods: &Table<KeptPod>) -> Vec<(Arc<str>, Arc<str>)> {
-    let pods = pods.iter().map(|(_, pod)| pod);
-    let told = pods.filter_map(|pod| Some((pod.host.as_ref()?, pod.node.as_ref()?)));
-    let told: BTreeSet<(&Arc<str>, &Arc<str>)> = told.collect();
-    let told = told.into_iter();
-    told.map(|(address, node)| (Arc::clone(address), Arc::clone(node)))
-        .collect()
+fn node_addresses(pods: &Table) -> Vec<(Arc<str>, Arc<str>)> {
+    let told = pods.pods();
+    let told = told.filter_map(|it| Some((it.host.clone()?, it.pod.node.clone()?)));
+    let told: BTreeSet<(Arc<str>, Arc<str>)> = told.collect();
+    told.into_iter().collect()
 }
 
-fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
+fn cluster_objects(table: &Table) -> Vec<ClusterObject> {
     let object = |((_, name), object): (&Key, &KeptObject)| ClusterObject {
         name: Arc::clone(name),
         labels: object.labels.clone(),
@@ -137,59 +123,28 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
     table.iter().map(object).collect()
 }
 
-impl<'a> Walk<'a> {
-    fn new(objects: &'a WatchedObjects, gone: HashMap<u64, OwnerRef>) -> Self {
-        Self {
-            objects,
-            workloads: Vec::new(),
-            known: HashMap::new(),
-            chains: Chains::new(),
-            gone,
-            used: Uses::new(),
-        }
-    }
-
+impl Walk<'_> {
     /// A pod with its controllers. A terminating pod has them too, because its samples still
     /// count for them.
-    fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
-        let controller = pod.controller.as_ref();
-        let owners = controller.map(|it| self.owners(&key.0, it, pod.requests_gpu()));
-        Pod {
-            namespace: Arc::clone(&key.0),
-            name: Arc::clone(&key.1),
-            labels: pod.labels.clone(),
-            node: pod.node.clone(),
-            phase: pod.phase,
-            terminating: pod.terminating,
-            started: pod.started,
-            running_since: pod.running_since,
-            ended: pod.ended,
-            gpus: pod.gpus,
-            uncounted: pod.uncounted,
-            daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),
-            owners: owners.unwrap_or_default(),
+    fn pod(&mut self, key: &Key, object: &KeptObject) -> Option<Pod> {
+        let mut pod = object.pod.as_ref()?.pod.clone();
+        if let Some(controller) = &object.controller {
+            pod.owners = self.owners(&key.0, controller, pod.requests_gpu());
         }
+        Some(pod)
     }
 
-    fn workload(
-        &mut self,
-        kind: &ObjectKind,
-        key: &Key,
-        labels: &Labels,
-        created: Option<Timestamp>,
-    ) -> u32 {
-        let at = (
-            Arc::clone(&kind.resource),
-            Arc::clone(&key.0),
-            Arc::clone(&key.1),
-        );
+    /// The index of a workload. The labels of an object that is not listed are not known.
+    fn workload(&mut self, kind: &ObjectKind, key: &Key, object: Option<&KeptObject>) -> u32 {
+        let (namespace, name) = (Arc::clone(&key.0), Arc::clone(&key.1));
+        let at = (Arc::clone(&kind.resource), namespace, name);
         *self.known.entry(at).or_insert_with(|| {
             self.workloads.push(Workload {
                 kind: kind.clone(),
                 namespace: Arc::clone(&key.0),
                 name: Arc::clone(&key.1),
-                labels: labels.clone(),
-                created,
+                labels: object.map_or_else(Labels::default, |object| object.labels.clone()),
+                created: object.and_then(|object| object.created),
             });
             u32::try_from(self.workloads.len() - 1).unwrap_or(u32::MAX)
         })
@@ -205,7 +160,7 @@ impl<'a> Walk<'a> {
                 continue;
             };
             for (key, object) in kind.objects.iter() {
-                self.workload(resource, key, &object.labels, object.created);
+                self.workload(resource, key, Some(object));
             }
         }
     }
@@ -251,8 +206,8 @@ impl<'a> Walk<'a> {
         let (resource, owners) = (followed.of_owners()?, &followed.objects);
         match owners.get(&key) {
             // An object of the same name with another UID is not this owner.
-            Some(object) if object.uid() == reference.uid => {
-                chain.push(self.workload(resource, &key, &object.labels, object.created));
+            Some(object) if object.uid == reference.uid => {
+                chain.push(self.workload(resource, &key, Some(object)));
                 object.controller.clone()
             }
             // The owner was deleted and is no workload any more. Its controller may still exist.
@@ -261,7 +216,7 @@ impl<'a> Walk<'a> {
             // The owner is not listed yet, or its kind is forbidden. Its name is known from
             // the reference; its labels and its controller are not.
             None => {
-                chain.push(self.workload(resource, &key, &Labels::default(), None));
+                chain.push(self.workload(resource, &key, None));
                 None
             }
         }

@@ -1,17 +1,19 @@
 //! The objects of one collection.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
+
+use super::objects::KeptObject;
+use super::pods::KeptPod;
 
 /// Namespace (empty: cluster-scoped) and name.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// The objects of one collection. The next complete list replaces them; until then the old
 /// ones stay.
-#[derive(Debug)]
-pub(super) struct Table<V> {
-    objects: BTreeMap<Key, (u32, V)>,
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    objects: BTreeMap<Key, Listed>,
     /// The number of the current or last list.
     list: u32,
     /// Whether a list was ever complete.
@@ -22,56 +24,39 @@ pub(super) struct Table<V> {
     pub(super) forbidden: bool,
 }
 
-impl<V> Default for Table<V> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            list: 0,
-            complete: false,
-            settled: false,
-            forbidden: false,
-        }
-    }
+#[derive(Debug)]
+struct Listed {
+    /// The last list that has the object.
+    list: u32,
+    object: KeptObject,
 }
 
-impl<V: PartialEq> Table<V> {
+impl Table {
     pub(super) fn begin(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// Returns whether anything changed.
-    pub(super) fn put(&mut self, key: Key, value: V) -> bool {
-        match self.objects.entry(key) {
-            Entry::Occupied(mut known) => {
-                let changed = known.get().1 != value;
-                known.insert((self.list, value));
-                changed
-            }
-            Entry::Vacant(place) => {
-                place.insert((self.list, value));
-                true
-            }
-        }
+    /// Returns the object that it replaces.
+    pub(super) fn put(&mut self, key: Key, object: KeptObject) -> Option<KeptObject> {
+        let list = self.list;
+        let former = self.objects.insert(key, Listed { list, object });
+        former.map(|former| former.object)
     }
 
-    pub(super) fn remove(&mut self, key: &Key) -> bool {
-        self.objects.remove(key).is_some()
+    pub(super) fn remove(&mut self, key: &Key) -> Option<KeptObject> {
+        self.objects.remove(key).map(|listed| listed.object)
     }
 
-    /// Objects that were not in the list that has just ended.
-    pub(super) fn unlisted(&self) -> impl Iterator<Item = (&Key, &V)> {
-        let objects = self.objects.iter();
-        let gone = objects.filter(|(_, (list, _))| *list != self.list);
-        gone.map(|(key, (_, value))| (key, value))
-    }
-
-    /// Completes a list: removes the objects that were not in it. Returns whether
-    /// anything changed.
-    pub(super) fn finish(&mut self) -> bool {
-        let (before, first) = (self.objects.len(), !self.complete);
-        self.objects.retain(|_, (list, _)| *list == self.list);
+    /// Completes a list: removes and returns the objects that are not in it.
+    pub(super) fn finish(&mut self) -> Vec<(Key, KeptObject)> {
         (self.complete, self.settled, self.forbidden) = (true, true, false);
-        first || self.objects.len() != before
+        let unlisted = self.objects.iter().filter(|(_, it)| it.list != self.list);
+        let unlisted: Vec<Key> = unlisted.map(|(key, _)| key.clone()).collect();
+        let remove = |key: Key| {
+            let object = self.remove(&key)?;
+            Some((key, object))
+        };
+        unlisted.into_iter().filter_map(remove).collect()
     }
 
     /// A list or a watch failed: the objects stay. Returns whether that is new.
@@ -81,16 +66,18 @@ impl<V: PartialEq> Table<V> {
         is_new
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<&V> {
-        self.objects.get(key).map(|(_, value)| value)
+    pub(super) fn get(&self, key: &Key) -> Option<&KeptObject> {
+        self.objects.get(key).map(|listed| &listed.object)
     }
 
     /// All objects, by namespace and name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
-        self.objects.iter().map(|(key, (_, value))| (key, value))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &KeptObject)> {
+        let objects = self.objects.iter();
+        objects.map(|(key, listed)| (key, &listed.object))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
+    /// The pods among the objects.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &KeptPod> {
+        self.iter().filter_map(|(_, object)| object.pod.as_deref())
     }
 }

@@ -10,7 +10,9 @@
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use kube::core::WatchEvent;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::core::params::{ListParams, WatchParams};
+use kube::core::{Request, WatchEvent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -18,12 +20,11 @@ use tokio::time::Instant;
 
 use super::client::Client;
 use super::clock::jitter;
-use super::departed::Departing;
 use super::error::CallError;
 use super::health::Reporter;
-use super::objects::Kept;
-use super::state::{Change, Event};
-use super::wire;
+use super::objects::{Identified, decode};
+use super::rights::Right;
+use super::state::{Change, Collection, Event};
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
@@ -55,102 +56,78 @@ const RESUMES: u32 = 3;
 const GOOD_WATCH: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct List<'a> {
     metadata: ListMeta,
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta {
-    #[serde(default)]
-    resource_version: Option<String>,
-    #[serde(default, rename = "continue")]
-    next: Option<String>,
-}
+type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
-#[derive(Deserialize)]
-struct Versioned {
-    metadata: ListMeta,
-}
-
-/// The collection that a watch lists.
+/// The place of a collection in the API.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// Path of the collection: `/api/v1/pods`.
+    collection: Collection,
+    /// `/api/v1/pods`.
     path: String,
-    fields: &'static str,
-    accept_list: &'static str,
-    accept_watch: &'static str,
-    remedy: String,
+    right: Right,
 }
 
 impl Target {
-    /// The metadata of all objects of a collection.
-    pub(super) fn new(group: &str, api_version: &str, plural: &str) -> Self {
+    pub(super) fn new(collection: Collection, group: &str, version: &str, plural: &str) -> Self {
         let root = if group.is_empty() { "api" } else { "apis" };
         Self {
-            path: format!("/{root}/{api_version}/{plural}"),
-            fields: "",
-            accept_list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            accept_watch: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            remedy: format!(
-                "add to the server's ClusterRole: \
-                 {{apiGroups: [\"{group}\"], resources: [\"{plural}\"], verbs: [\"list\", \"watch\"]}}"
-            ),
+            collection,
+            path: format!("/{root}/{version}/{plural}"),
+            right: Right::Watch {
+                group: group.to_owned(),
+                plural: plural.to_owned(),
+            },
         }
     }
 
-    /// Pods as a whole, without finished ones: the server serves no metrics of these, and
-    /// after a batch of jobs they outnumber all others.
-    pub(super) fn pods() -> Self {
-        Self {
-            fields: "status.phase!=Succeeded,status.phase!=Failed",
-            accept_list: "application/json",
-            accept_watch: "application/json",
-            ..Self::new("", "v1", "pods")
+    /// Whether objects are read as a whole, and not as metadata only.
+    const fn is_whole(&self) -> bool {
+        matches!(self.collection, Collection::Pods)
+    }
+
+    /// The objects that are read. Finished pods are left out: the server serves no metrics of
+    /// these, and after a batch of jobs they outnumber all others.
+    fn fields(&self) -> Option<String> {
+        let phases = "status.phase!=Succeeded,status.phase!=Failed";
+        self.is_whole().then(|| phases.to_owned())
+    }
+
+    fn list(&self, limit: u32, continue_token: Option<String>) -> Built {
+        let params = ListParams {
+            field_selector: self.fields(),
+            limit: Some(limit),
+            continue_token,
+            ..ListParams::default()
+        };
+        match self.is_whole() {
+            true => Request::new(&*self.path).list(&params),
+            false => Request::new(&*self.path).list_metadata(&params),
         }
     }
 
-    fn path(&self, pairs: &[(&str, &str)]) -> String {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        if !self.fields.is_empty() {
-            query.append_pair("fieldSelector", self.fields);
+    fn watch(&self, version: &str, seconds: u32) -> Built {
+        let params = WatchParams {
+            field_selector: self.fields(),
+            timeout: Some(seconds),
+            ..WatchParams::default()
+        };
+        match self.is_whole() {
+            true => Request::new(&*self.path).watch(&params, version),
+            false => Request::new(&*self.path).watch_metadata(&params, version),
         }
-        query.extend_pairs(pairs);
-        format!("{}?{}", self.path, query.finish())
     }
 }
 
-/// Where the events of a watch go.
-pub(super) struct Feed<V: Kept> {
-    changes: mpsc::Sender<Change>,
-    change: Box<dyn Fn(Event<V>) -> Change + Send + Sync>,
-}
-
-impl<V: Kept> Feed<V> {
-    pub(super) fn new(
-        changes: mpsc::Sender<Change>,
-        change: impl Fn(Event<V>) -> Change + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            changes,
-            change: Box::new(change),
-        }
-    }
-
-    /// An error means that the watches have ended.
-    pub(super) async fn send(&self, event: Event<V>) {
-        let _ = self.changes.send((self.change)(event)).await;
-    }
-}
-
-pub(super) struct Watcher<V: Kept> {
+pub(super) struct Watcher {
     client: Client,
     target: Target,
-    feed: Feed<V>,
+    changes: mpsc::Sender<Change>,
     reporter: Reporter,
     /// The version up to which the objects are complete; `None`: list first.
     version: Option<String>,
@@ -159,17 +136,28 @@ pub(super) struct Watcher<V: Kept> {
     failures: u32,
 }
 
-impl<V: Departing> Watcher<V> {
-    pub(super) fn new(client: Client, target: Target, feed: Feed<V>, reporter: Reporter) -> Self {
+impl Watcher {
+    pub(super) const fn new(
+        client: Client,
+        target: Target,
+        changes: mpsc::Sender<Change>,
+        reporter: Reporter,
+    ) -> Self {
         Self {
             client,
             target,
-            feed,
+            changes,
             reporter,
             version: None,
             page: PAGE,
             failures: 0,
         }
+    }
+
+    /// An error means that the watches have ended.
+    async fn send(&self, event: Event) {
+        let collection = self.target.collection.clone();
+        let _ = self.changes.send(Change { collection, event }).await;
     }
 
     /// Watches without end. A collection that is not served, for example while the server
@@ -191,7 +179,7 @@ impl<V: Departing> Watcher<V> {
             let Err(error) = outcome else {
                 continue;
             };
-            let error = error.with_remedy(&self.target.remedy);
+            let error = error.without(&self.target.right);
             self.failures += 1;
             let gone = error == CallError::Gone;
             if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
@@ -204,7 +192,7 @@ impl<V: Departing> Watcher<V> {
             }
             self.reporter.failed(&error);
             let is_forbidden = error.is_forbidden();
-            self.feed.send(Event::Failed { is_forbidden }).await;
+            self.send(Event::Failed { is_forbidden }).await;
             if matches!(error, CallError::NotFound(_)) {
                 return;
             }
@@ -213,15 +201,11 @@ impl<V: Departing> Watcher<V> {
     }
 
     async fn list(&mut self) -> Result<(), CallError> {
-        self.feed.send(Event::ListBegins).await;
+        self.send(Event::ListBegins).await;
         let mut next: Option<String> = None;
         loop {
-            let limit = self.page.to_string();
-            let mut pairs = vec![("limit", limit.as_str())];
-            pairs.extend(next.as_deref().map(|next| ("continue", next)));
-            let path = self.target.path(&pairs);
-            let accept = self.target.accept_list;
-            let page = match self.client.get(&path, accept, PAGE_BYTES).await {
+            let request = self.target.list(self.page, next.clone());
+            let page = match self.client.send(request, PAGE_BYTES).await {
                 Err(CallError::TooLarge(..)) if self.page > 1 => {
                     self.page /= 2;
                     continue;
@@ -231,61 +215,55 @@ impl<V: Departing> Watcher<V> {
             let list: List<'_> =
                 serde_json::from_slice(&page).map_err(|error| self.client.garbled(error))?;
             for object in list.items.unwrap_or_default() {
-                self.put(object).await;
-            }
-            next = list.metadata.next.filter(|next| !next.is_empty());
-            if next.is_none() {
-                return self.listed(list.metadata.resource_version).await;
+                self.pass_on(object, false).await;
             }
             self.reporter.contact();
-        }
-    }
-
-    async fn listed(&mut self, version: Option<String>) -> Result<(), CallError> {
-        let version = version.filter(|version| !version.is_empty());
-        let version = version.ok_or_else(|| self.client.garbled("a list without a version"))?;
-        self.feed.send(Event::Listed).await;
-        self.version = Some(version);
-        self.reporter.well();
-        Ok(())
-    }
-
-    /// Passes an object on. If it cannot be read, what was known of it is no longer true.
-    async fn put(&mut self, object: &RawValue) {
-        let why = match wire::decode(object) {
-            Ok(object) => return self.feed.send(Event::Put(object)).await,
-            Err(why) => why,
-        };
-        match wire::name(object) {
-            Ok(name) => {
-                let place = format!("{}/{}", name.namespace, name.name);
-                self.reporter.left_out(&format!("{place}: {why}"));
-                self.feed.send(Event::Deleted(name)).await;
+            next = list.metadata.continue_.filter(|next| !next.is_empty());
+            if next.is_none() {
+                let version = list.metadata.resource_version;
+                let version = version.filter(|version| !version.is_empty());
+                let none = || self.client.garbled("a list without a version");
+                self.version = Some(version.ok_or_else(none)?);
+                self.send(Event::Listed).await;
+                self.reporter.well();
+                return Ok(());
             }
-            Err(_) => self.reporter.left_out(&why),
         }
     }
 
-    async fn remove(&mut self, object: &RawValue) {
-        match wire::name(object) {
-            Ok(name) => self.feed.send(Event::Deleted(name)).await,
-            Err(why) => self.reporter.left_out(&why),
-        }
+    /// Passes an object on, and returns its version. If the object cannot be read, what was
+    /// known of it is no longer true.
+    async fn pass_on(&mut self, object: &RawValue, is_deleted: bool) -> Option<String> {
+        let mut name = match decode::<Identified>(object) {
+            Ok(identified) => identified.metadata,
+            Err(why) => {
+                self.reporter.left_out(&why);
+                return None;
+            }
+        };
+        let version = name.resource_version.take();
+        let event = match decode(object) {
+            Ok(object) if !is_deleted => Event::Put(object),
+            Ok(_) => Event::Deleted(name),
+            Err(why) => {
+                let namespace = name.namespace.as_deref().unwrap_or_default();
+                self.reporter
+                    .left_out(&format!("{namespace}/{}: {why}", name.name));
+                Event::Deleted(name)
+            }
+        };
+        self.send(event).await;
+        version
     }
 
     /// Runs one watch. At its end, `self.version` is the last version received.
     async fn watch(&mut self, version: String) -> Result<(), CallError> {
         let seconds = WATCH_SECS + (jitter() * f64::from(WATCH_SECS)) as u32;
-        let path = self.target.path(&[
-            ("watch", "1"),
-            ("allowWatchBookmarks", "true"),
-            ("resourceVersion", &version),
-            ("timeoutSeconds", &seconds.to_string()),
-        ]);
+        let request = self.target.watch(&version, seconds);
         let client = self.client.clone();
         let began = Instant::now();
         self.version = Some(version);
-        let events = client.events(&path, self.target.accept_watch).await?;
+        let events = client.events(request).await?;
         self.reporter.contact();
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         let outcome = self.follow(events, silence).await;
@@ -305,25 +283,19 @@ impl<V: Departing> Watcher<V> {
         silence: Duration,
     ) -> Result<(), CallError> {
         let mut events = std::pin::pin!(events);
-        loop {
-            let event = tokio::time::timeout(silence, events.next()).await;
-            match event.map_err(|_| self.client.timeout(silence))? {
-                Some(event) => self.event(event?).await?,
-                None => return Ok(()),
-            }
+        let client = self.client.clone();
+        while let Some(event) = client.in_time(silence, events.next()).await? {
+            self.event(event?).await?;
         }
+        Ok(())
     }
 
     async fn event(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<(), CallError> {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                self.put(&object).await;
-                version(&object)
+                self.pass_on(&object, false).await
             }
-            WatchEvent::Deleted(object) => {
-                self.remove(&object).await;
-                version(&object)
-            }
+            WatchEvent::Deleted(object) => self.pass_on(&object, true).await,
             WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version),
             WatchEvent::Error(status) => {
                 return Err(self.client.refused(status.code, &status.message));
@@ -335,11 +307,6 @@ impl<V: Departing> Watcher<V> {
         self.reporter.well();
         Ok(())
     }
-}
-
-fn version(object: &RawValue) -> Option<String> {
-    let object: Versioned = serde_json::from_str(object.get()).ok()?;
-    object.metadata.resource_version
 }
 
 /// The pause after a number of failures in a row.

@@ -65,7 +65,7 @@ pub enum PodPhase {
     Unknown,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     pub namespace: Arc<str>,
     pub name: Arc<str>,

@@ -1,11 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::super::clock;
-use super::super::kinds::Uses;
-use super::super::objects::{KeptObject, WatchSettings};
-use super::super::pods::KeptPod;
+use super::super::objects::WatchSettings;
 use super::super::pool::KindName;
 use super::super::snapshot::Snapshot;
 use super::super::state::{Change, Collection, Event, WatchedObjects};
@@ -19,19 +18,18 @@ impl World {
     /// Deployments and their ReplicaSets, `web` and `web-1`.
     fn new() -> Self {
         let mut world = Self(WatchedObjects::new(WatchSettings::default()));
-        let list = || [Event::ListBegins, Event::Listed];
-        for event in list() {
-            world.apply(Change::Objects(Collection::Namespaces, event));
+        for event in [Event::ListBegins, Event::Listed] {
+            world.apply(Collection::Namespaces, event);
         }
-        for event in list() {
-            world.apply(Change::Objects(Collection::Nodes, event));
+        for event in [Event::ListBegins, Event::Listed] {
+            world.apply(Collection::Nodes, event);
         }
         for (plural, kind) in [("replicasets", "ReplicaSet"), ("deployments", "Deployment")] {
             let name = KindName::new("apps", kind);
-            let uses = Uses::from([name.clone()]);
+            let uses = BTreeSet::from([name.clone()]);
             world.0.kinds.set_used(uses, Instant::now());
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
-            world.apply(Change::Served(name, resource));
+            world.apply(Collection::Kind(name), Event::Served(resource));
         }
         world.of("Deployment", put(&object("web")));
         let set = owned(object("web-1"), "apps/v1", "Deployment", "web");
@@ -42,18 +40,18 @@ impl World {
         world
     }
 
-    fn apply(&mut self, change: Change) {
-        self.0.apply(change);
+    fn apply(&mut self, collection: Collection, event: Event) {
+        self.0.apply(Change { collection, event });
     }
 
-    fn pods(&mut self, event: Event<KeptPod>) {
-        self.apply(Change::Pods(event));
+    fn pods(&mut self, event: Event) {
+        self.apply(Collection::Pods, event);
     }
 
     /// An event of the owners of a kind.
-    fn of(&mut self, kind: &str, event: Event<KeptObject>) {
+    fn of(&mut self, kind: &str, event: Event) {
         let kind = Collection::Kind(KindName::new("apps", kind));
-        self.apply(Change::Objects(kind, event));
+        self.apply(kind, event);
     }
 
     fn put(&mut self, pod: &Value) {

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::super::client::{Client, ClusterAccess};
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
-use super::super::objects::Kept;
+use super::super::objects::{Identified, decode};
 use super::super::state::Event;
-use super::super::wire;
 use crate::testing::fake_kube::FakeKube;
 pub(super) use crate::testing::fake_kube::pod;
 use gpu_metrics::inventory::{Inventory, Pod, Workload};
@@ -133,13 +132,14 @@ pub(super) fn raw(object: &Value) -> Box<RawValue> {
 }
 
 /// The event of an added or changed object.
-pub(super) fn put<V: Kept>(object: &Value) -> Event<V> {
-    Event::Put(wire::decode(&raw(object)).unwrap())
+pub(super) fn put(object: &Value) -> Event {
+    Event::Put(decode(&raw(object)).unwrap())
 }
 
 /// The event of a deleted object.
-pub(super) fn deleted<V: Kept>(object: &Value) -> Event<V> {
-    Event::Deleted(wire::name(&raw(object)).unwrap())
+pub(super) fn deleted(object: &Value) -> Event {
+    let identified: Identified = decode(&raw(object)).unwrap();
+    Event::Deleted(identified.metadata)
 }
 
 /// A pod with a controller.

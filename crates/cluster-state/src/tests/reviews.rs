@@ -135,13 +135,6 @@ async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     kube.fault(TOKENS, Fault::Forbidden);
     let forbidden = ask().await;
     assert!(forbidden.contains("system:auth-delegator"), "{forbidden}");
-    let check = KubeReviewer::for_check(connect(&kube).await);
-    let of_check = check.token(&Token("t0k3n".to_owned())).await;
-    let of_check = of_check.unwrap_err().to_string();
-    assert!(
-        of_check.contains("cannot") && !of_check.contains("auth-delegator"),
-        "{of_check}"
-    );
     let echo = r#"{"spec":{"token":"t0k3n"},"status":"t0k3n"}"#;
     for text in ["", "{}", "null", echo] {
         kube.fault(TOKENS, Fault::Text(text.to_owned()));
@@ -168,21 +161,16 @@ async fn a_temporary_failure_is_tried_again() {
 }
 
 #[tokio::test]
-async fn three_refusals_in_a_row_mean_a_missing_binding_and_timeouts_never_do() {
+async fn a_refusal_means_a_missing_binding_until_a_review_succeeds_and_a_timeout_does_not() {
     let kube = FakeKube::start().await;
     let reviewer = reviewer(&kube).await;
     kube.document(ACCESS, json!({"status": {"allowed": false}}));
-    kube.fault(TOKENS, Fault::Forbidden);
-    for _ in 0..2 {
-        reviewer.ask_again().await;
-    }
-    assert_eq!(reviewer.forbidden(), None);
     kube.fault(TOKENS, Fault::Status(504));
     reviewer.ask_again().await;
-    assert_eq!(reviewer.forbidden(), None, "it was asked five times");
-    assert_eq!(kube.posts().len(), 8, "what is allowed is not asked again");
+    assert_eq!(reviewer.forbidden(), None, "it was asked twice");
     kube.fault(TOKENS, Fault::Forbidden);
     reviewer.ask_again().await;
+    assert_eq!(kube.posts().len(), 4, "what is allowed is not asked again");
     let why = reviewer.forbidden().unwrap();
     assert!(why.contains("system:auth-delegator"), "{why}");
     kube.heal(TOKENS);
