@@ -1,4 +1,4 @@
-//! Escapes and shortens external text for a terminal, a log or a message.
+//! Escapes, shortens and masks external text for a terminal, a log or a message.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -36,6 +36,18 @@ pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     format!("{}…", &text[..end]).into()
 }
 
+/// A text with `***` in place of the secrets, which another program may repeat.
+#[must_use]
+pub fn masked<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
+    // Shorter ones may be part of any word.
+    let secrets = secrets.into_iter().filter(|secret| secret.len() >= 4);
+    let mut secrets: Vec<&str> = secrets.collect();
+    // A secret may be part of another one.
+    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let masked = |text: String, secret| text.replace(secret, "***");
+    secrets.into_iter().fold(text.to_owned(), masked)
+}
+
 /// Whether it is a control character (C0 or C1), has no width, separates lines, or is
 /// for bidirectional text.
 fn moves(letter: char) -> bool {
@@ -68,6 +80,15 @@ mod tests {
         assert!(matches!(shortened("abcé", 5), Cow::Borrowed("abcé")));
         assert_eq!(shortened("abcéé", 6), "abc…");
         assert_eq!(shortened("éé", 1), "…");
+    }
+
+    #[test]
+    fn a_secret_within_another_one_is_masked_as_a_part_of_it() {
+        let secrets = ["token", "the-token-2", "no"];
+        assert_eq!(
+            masked("no the-token-2, no token", secrets),
+            "no ***, no ***"
+        );
     }
 
     #[test]

@@ -3,29 +3,22 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use http::header;
+use http::{HeaderValue, header};
 use reqwest::{Request, Url};
 
 use crate::aws::{self, AwsSettings};
-use crate::azure::{self, AzureSettings};
-use crate::environment::Environment;
-use crate::error::CloudAuthError;
-use crate::google::{self, GoogleSettings};
-use crate::issuer::{Http, Secret};
-use crate::oauth2::{self, OAuth2Settings};
+use crate::google::GoogleSettings;
+use crate::issuer::{CloudAuthError, Platform, Variables};
+use crate::oauth2::{AzureSettings, OAuth2Settings};
 use crate::renewal::{Issued, Renewed};
-use crate::sigv4::{self, Scope};
+use crate::sigv4::{self, Keys};
 
 /// How requests to a store are authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthMethod {
-    /// AWS Signature Version 4.
     SigV4(AwsSettings),
-    /// An access token of Google Cloud.
     Google(GoogleSettings),
-    /// An access token of Microsoft Entra ID.
     Azure(AzureSettings),
-    /// An access token by the client credentials grant of OAuth 2.0.
     OAuth2(OAuth2Settings),
 }
 
@@ -40,6 +33,25 @@ impl AuthMethod {
             Self::OAuth2(_) => "oauth2",
         }
     }
+
+    /// What to check if no credential is issued.
+    const fn remedy(&self) -> &'static str {
+        match self {
+            Self::SigV4(_) => "check the IAM role of the service account and its trust policy",
+            Self::Google(_) => "check workload identity and the role roles/monitoring.viewer",
+            Self::Azure(_) => "check the client ID, its federated credential and the pod's label",
+            Self::OAuth2(_) => "check tokenUrl, clientId, scopes below prometheus.auth.oauth2",
+        }
+    }
+}
+
+/// What authenticates a request to a store.
+#[derive(Clone)]
+pub(crate) enum Credential {
+    /// A bearer token, as the value of `Authorization`.
+    Token(HeaderValue),
+    /// Keys that sign the request.
+    Keys(Keys),
 }
 
 /// Authenticates requests to one store, for all its clients.
@@ -47,9 +59,8 @@ pub struct Authenticator {
     method: AuthMethod,
     /// The region of the store, for Amazon.
     region: String,
-    environment: Environment,
-    http: Http,
-    secret: Renewed<Secret>,
+    platform: Platform,
+    credential: Renewed,
 }
 
 impl fmt::Debug for Authenticator {
@@ -59,7 +70,8 @@ impl fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator for the store at an address. It has no secret yet, and sends no request.
+    /// An authenticator for the store at an address, in the environment `variables`. It has no
+    /// credential yet, and sends no request.
     ///
     /// # Errors
     /// When the region of an Amazon store is unknown, or the machine has no certificate
@@ -67,18 +79,18 @@ impl Authenticator {
     pub fn new(
         method: AuthMethod,
         store: &Url,
-        environment: Environment,
+        variables: Variables,
     ) -> Result<Self, CloudAuthError> {
+        let platform = Platform::new(variables)?;
         let region = match &method {
-            AuthMethod::SigV4(settings) => aws::region(store, settings, &environment)?,
+            AuthMethod::SigV4(settings) => aws::region(store, settings, &platform)?,
             _ => String::new(),
         };
         Ok(Self {
             method,
             region,
-            environment,
-            http: Http::new()?,
-            secret: Renewed::default(),
+            platform,
+            credential: Renewed::default(),
         })
     }
 
@@ -86,37 +98,32 @@ impl Authenticator {
     /// added to the request. A header `Authorization` is replaced.
     ///
     /// # Errors
-    /// When there is no valid secret, and none can be issued.
+    /// When there is no valid credential, and none can be issued.
     pub async fn authorize(&self, request: &mut Request) -> Result<(), CloudAuthError> {
-        let held = self.secret.get(SystemTime::now, || self.issue()).await?;
-        match &held.secret {
-            Secret::Token(value) => {
-                let headers = request.headers_mut();
-                headers.insert(header::AUTHORIZATION, value.clone());
+        let now = SystemTime::now();
+        match self.credential.get(now, self.issue()).await? {
+            Credential::Token(value) => {
+                request.headers_mut().insert(header::AUTHORIZATION, value);
             }
-            Secret::Keys(keys) => {
-                let scope = Scope::new(&self.region, "aps", SystemTime::now());
-                sigv4::sign(request, keys, &scope);
-            }
+            Credential::Keys(keys) => sigv4::sign(request, &keys, &self.region, "aps", now),
         }
         Ok(())
     }
 
-    /// To be called when the store answered 401 or 403. The next request has another secret,
-    /// at most once in five minutes.
-    pub fn refused(&self) {
-        self.secret.refused();
+    /// To be called when the store answered 401 or 403: a credential of more than five
+    /// minutes is renewed for the next request.
+    pub async fn refused(&self) {
+        self.credential.refused().await;
     }
 
-    async fn issue(&self) -> Result<Issued<Secret>, CloudAuthError> {
-        let (environment, http, now) = (&self.environment, &self.http, SystemTime::now());
-        match &self.method {
-            AuthMethod::SigV4(settings) => {
-                aws::keys(settings, &self.region, environment, http, now).await
-            }
-            AuthMethod::Google(settings) => google::token(settings, environment, http, now).await,
-            AuthMethod::Azure(settings) => azure::token(settings, environment, http, now).await,
-            AuthMethod::OAuth2(settings) => oauth2::token(settings, http, now).await,
-        }
+    async fn issue(&self) -> Result<Issued, CloudAuthError> {
+        let platform = &self.platform;
+        let issued = match &self.method {
+            AuthMethod::SigV4(settings) => aws::keys(settings, &self.region, platform).await,
+            AuthMethod::Google(settings) => settings.token(platform).await,
+            AuthMethod::Azure(settings) => settings.token(platform).await,
+            AuthMethod::OAuth2(settings) => settings.token(platform).await,
+        };
+        issued.map_err(|error| CloudAuthError::new(error, self.method.remedy()))
     }
 }

@@ -1,14 +1,18 @@
 //! AWS Signature Version 4 (Amazon's "Create a signed AWS API request"), checked against
 //! the cases of `aws-c-auth`.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use aws_lc_rs::{digest, hmac};
-use http::{HeaderValue, header};
+use http::HeaderValue;
 use jiff::Timestamp;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode,
+};
 use reqwest::Request;
+use secrecy::{ExposeSecret as _, SecretString};
+use url::Position;
 
 /// The characters that Amazon percent-encodes in a name or a value.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -20,171 +24,122 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
 /// Keys of an account or a role.
+#[derive(Clone)]
 pub(crate) struct Keys {
     pub(crate) id: String,
-    pub(crate) secret: String,
-    /// The session token of temporary keys.
-    pub(crate) token: Option<String>,
+    pub(crate) secret: SecretString,
+    /// The session token of temporary keys, or empty.
+    pub(crate) token: SecretString,
 }
 
-/// The region, service and time for which a signature is valid.
-pub(crate) struct Scope<'a> {
-    region: &'a str,
-    service: &'a str,
+/// What a signature covers.
+pub(crate) struct Signed<'a> {
+    pub(crate) region: &'a str,
+    pub(crate) service: &'a str,
     /// In the format `20260126T010000Z`.
-    time: String,
-}
-
-impl<'a> Scope<'a> {
-    pub(crate) fn new(region: &'a str, service: &'a str, now: SystemTime) -> Self {
-        let now = Timestamp::try_from(now).unwrap_or_default();
-        Self {
-            region,
-            service,
-            time: now.strftime("%Y%m%dT%H%M%SZ").to_string(),
-        }
-    }
-
-    fn date(&self) -> &str {
-        self.time.split('T').next().unwrap_or_default()
-    }
-
-    fn text(&self) -> String {
-        let Self {
-            region, service, ..
-        } = self;
-        format!("{}/{region}/{service}/aws4_request", self.date())
-    }
-}
-
-/// The parts of a request that are signed.
-pub(crate) struct Parts<'a> {
+    pub(crate) time: &'a str,
     pub(crate) method: &'a str,
-    /// The path, encoded once more than in the request. All services except S3 require that.
-    pub(crate) path: String,
+    pub(crate) path: &'a str,
     pub(crate) query: &'a str,
-    /// Lower-case names with their values.
-    pub(crate) headers: Vec<(String, String)>,
+    /// By lower-case name.
+    pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: &'a [u8],
 }
 
 /// Signs a request: adds `x-amz-date`, `x-amz-security-token` and `Authorization`. The signature
 /// covers these headers, `host` and `content-type` only, because a proxy may change others.
-pub(crate) fn sign(request: &mut Request, keys: &Keys, scope: &Scope<'_>) {
+pub(crate) fn sign(
+    request: &mut Request,
+    keys: &Keys,
+    region: &str,
+    service: &str,
+    now: SystemTime,
+) {
     // Amazon reads a plus in a query as a plus, but form encoding writes a space as one.
     if let Some(query) = request.url().query().map(|query| query.replace('+', "%20")) {
         request.url_mut().set_query(Some(&query));
     }
+    let now = Timestamp::try_from(now).unwrap_or_default();
+    let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+    add(request, "x-amz-date", &time);
+    add(request, "x-amz-security-token", keys.token.expose_secret());
     let url = request.url();
-    let host = match (url.host_str().unwrap_or_default(), url.port()) {
-        (host, Some(port)) => format!("{host}:{port}"),
-        (host, None) => host.to_owned(),
-    };
-    let mut headers = vec![
-        ("host".to_owned(), host),
-        ("x-amz-date".to_owned(), scope.time.clone()),
-    ];
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    if let Some(kind) = kind.and_then(|kind| kind.to_str().ok()) {
-        headers.push(("content-type".to_owned(), kind.to_owned()));
-    }
-    if let Some(token) = &keys.token {
-        headers.push(("x-amz-security-token".to_owned(), token.clone()));
-    }
+    let names = ["content-type", "x-amz-date", "x-amz-security-token"];
+    let headers = names.into_iter().filter_map(|name| {
+        let value = request.headers().get(name)?.to_str().ok()?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    let host = url[Position::BeforeHost..Position::AfterPort].to_owned();
     let body = request.body().and_then(reqwest::Body::as_bytes);
-    let parts = Parts {
+    let signed = Signed {
+        region,
+        service,
+        time: &time,
         method: request.method().as_str(),
-        path: encoded_path(url.path()),
+        path: url.path(),
         query: url.query().unwrap_or_default(),
-        headers,
+        headers: headers.chain([("host".to_owned(), host)]).collect(),
         body: body.unwrap_or_default(),
     };
-    let signature = authorization(parts, keys, scope);
-    let added = [
-        ("x-amz-date", Some(scope.time.clone())),
-        ("x-amz-security-token", keys.token.clone()),
-        ("authorization", Some(signature)),
-    ];
-    for (name, text) in added {
-        // If a token is no valid header value, the request is sent without it, and Amazon
-        // refuses the request.
-        let value = text.and_then(|text| HeaderValue::try_from(text).ok());
-        if let Some(mut value) = value {
-            value.set_sensitive(name != "x-amz-date");
-            request.headers_mut().insert(name, value);
+    let authorization = signed.authorization(keys);
+    add(request, "authorization", &authorization);
+}
+
+/// Adds a header if it has a value. One that cannot be sent is left out, and Amazon refuses the
+/// request.
+fn add(request: &mut Request, name: &'static str, text: &str) {
+    let value = HeaderValue::try_from(text).ok();
+    if let Some(mut value) = value.filter(|value| !value.is_empty()) {
+        value.set_sensitive(name != "x-amz-date");
+        request.headers_mut().insert(name, value);
+    }
+}
+
+impl Signed<'_> {
+    /// The value of the header `Authorization`.
+    pub(crate) fn authorization(&self, keys: &Keys) -> String {
+        let (time, date) = (self.time, self.time.split('T').next().unwrap_or_default());
+        let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
+        let names: Vec<&str> = self.headers.keys().map(String::as_str).collect();
+        let names = names.join(";");
+        let request = sha256(self.canonical_request(&names).as_bytes());
+        let to_sign = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{request}");
+        let mut key = format!("AWS4{}", keys.secret.expose_secret()).into_bytes();
+        for part in [date, self.region, self.service, "aws4_request", &to_sign] {
+            let by_key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+            key = hmac::sign(&by_key, part.as_bytes()).as_ref().to_vec();
         }
+        let (id, signature) = (&keys.id, hex::encode(key));
+        format!(
+            "AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
+        )
     }
-}
 
-pub(crate) fn authorization(mut parts: Parts<'_>, keys: &Keys, scope: &Scope<'_>) -> String {
-    parts.headers.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let (canonical, signed) = canonical_request(&parts);
-    let (time, scope_text) = (&scope.time, scope.text());
-    let hash = sha256(canonical.as_bytes());
-    let to_sign = format!("AWS4-HMAC-SHA256\n{time}\n{scope_text}\n{hash}");
-    let mut key = format!("AWS4{}", keys.secret).into_bytes();
-    for part in [scope.date(), scope.region, scope.service, "aws4_request"] {
-        key = hmac_of(&key, part);
+    fn canonical_request(&self, names: &str) -> String {
+        let encoded = |text: &str| {
+            let decoded: Vec<u8> = percent_decode_str(text).collect();
+            percent_encode(&decoded, ENCODED).to_string()
+        };
+        let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs = pairs.map(|(name, value)| [name, value].map(encoded));
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_unstable();
+        let pairs: Vec<String> = pairs.iter().map(|pair| pair.join("=")).collect();
+        let line = |(name, value)| format!("{name}:{value}\n");
+        let headers: String = self.headers.iter().map(line).collect();
+        format!(
+            "{}\n{}\n{}\n{headers}\n{names}\n{}",
+            self.method,
+            // Encoded once more than in the request, as all services except S3 require.
+            utf8_percent_encode(self.path, ENCODED_IN_PATH),
+            pairs.join("&"),
+            sha256(self.body),
+        )
     }
-    let signature = hex(&hmac_of(&key, &to_sign));
-    let id = &keys.id;
-    format!(
-        "AWS4-HMAC-SHA256 Credential={id}/{scope_text}, SignedHeaders={signed}, Signature={signature}"
-    )
-}
-
-/// The canonical request, and the names of the signed headers. `parts` has its headers
-/// sorted.
-fn canonical_request(parts: &Parts<'_>) -> (String, String) {
-    let names: Vec<&str> = parts.headers.iter().map(|(name, _)| &**name).collect();
-    let signed = names.join(";");
-    let mut text = format!("{}\n{}\n", parts.method, parts.path);
-    text += &canonical_query(parts.query);
-    text.push('\n');
-    for (name, value) in &parts.headers {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name}:{value}");
-    }
-    let body = sha256(parts.body);
-    let _ = write!(text, "\n{signed}\n{body}");
-    (text, signed)
-}
-
-pub(crate) fn encoded_path(path: &str) -> String {
-    utf8_percent_encode(path, ENCODED_IN_PATH).to_string()
-}
-
-fn canonical_query(query: &str) -> String {
-    let encoded = |text: &str| {
-        let decoded: Vec<u8> = percent_decode_str(text).collect();
-        percent_encoding::percent_encode(&decoded, ENCODED).to_string()
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let mut pairs: Vec<(String, String)> = pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (encoded(name), encoded(value)))
-        .collect();
-    pairs.sort_unstable();
-    let pairs: Vec<String> = pairs
-        .into_iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    pairs.join("&")
-}
-
-fn hmac_of(key: &[u8], text: &str) -> Vec<u8> {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
 }
 
 /// The SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(digest::digest(&digest::SHA256, bytes))
 }

@@ -29,12 +29,18 @@ async fn authorization(authenticator: &Authenticator) -> Result<String, String> 
     Ok(value.to_str().unwrap().to_owned())
 }
 
+/// Exactly these environment variables.
+fn environment<const N: usize>(variables: [(&'static str, String); N]) -> Variables {
+    let variables = std::collections::HashMap::from(variables);
+    Box::new(move |name| variables.get(name).cloned())
+}
+
 fn authenticator<const N: usize>(
     method: AuthMethod,
     variables: [(&'static str, String); N],
 ) -> Authenticator {
     let store = "http://store.example".parse().unwrap();
-    Authenticator::new(method, &store, Environment::of(variables)).unwrap()
+    Authenticator::new(method, &store, environment(variables)).unwrap()
 }
 
 fn file(content: &str) -> tempfile::NamedTempFile {

@@ -7,6 +7,7 @@ use http::Method;
 use k8s_openapi::api::authentication::v1::{TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use super::error::{CallError, excerpt};
 use super::rights::Right;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
-    Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
+    Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
 };
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -110,7 +111,7 @@ impl KubeReviewer {
     /// receives no requests, so without this it would never send the review that makes it ready.
     pub async fn ask_again(&self) {
         if !self.tokens.works() {
-            let _ = self.token(&Token("none".to_owned())).await;
+            let _ = self.token(&"none".into()).await;
         }
         if !self.accesses.works() {
             let anonymous = Identity {
@@ -187,11 +188,14 @@ struct Question<'a> {
 }
 
 impl Reviewer for KubeReviewer {
-    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(
+        &'a self,
+        token: &'a SecretString,
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
-                "spec": {"token": token.0},
+                "spec": {"token": token.expose_secret()},
             });
             Ok(judge_token(self.tokens.create(&review).await?))
         })

@@ -13,7 +13,7 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError as ReadError};
 use secrecy::{ExposeSecret, SecretString};
 
 use limits::file::{self, yaml};
-use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
+use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Tls};
 
 /// The settings of a kubeconfig's current context. Files that it names are read again when
 /// they change. Relative paths start at the folder of the kubeconfig.
@@ -122,15 +122,15 @@ fn auth(path: &Path, user: &AuthInfo) -> Result<Auth, String> {
     Ok(if let Some(file) = set(&user.token_file) {
         Auth::BearerTokenFile(beside(path, file))
     } else if let Some(token) = secret(&user.token) {
-        let token = token.trim().to_owned();
-        if HeaderValue::try_from(&token).is_err() {
+        let token = token.trim();
+        if HeaderValue::try_from(token).is_err() {
             return Err("the token contains a control character: write it in one line".to_owned());
         }
-        Auth::BearerToken(Secret(token))
+        Auth::BearerToken(token.into())
     } else if username.is_some() || password.is_some() {
         Auth::Basic {
             username: username.unwrap_or_default().to_owned(),
-            password: Password::Inline(Secret(password.unwrap_or_default().to_owned())),
+            password: Password::Inline(password.unwrap_or_default().into()),
         }
     } else {
         Auth::None
@@ -151,7 +151,7 @@ fn pem(
     let ByteString(text) = serde_json::from_value(data.into())
         .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
     Ok(Some(Pem::Inline {
-        text,
+        text: String::from_utf8_lossy(&text).into_owned().into(),
         from: path.to_owned(),
     }))
 }
@@ -197,39 +197,42 @@ mod tests {
         })
     }
 
+    fn is_file(pem: Option<&Pem>, wanted: &str) -> bool {
+        matches!(pem, Some(Pem::File(path)) if path == Path::new(wanted))
+    }
+
+    fn is_inline(pem: Option<&Pem>, wanted: &str) -> bool {
+        matches!(pem, Some(Pem::Inline { text, .. }) if text.expose_secret() == wanted)
+    }
+
     #[test]
     fn the_current_context_gives_authority_certificate_and_identity() {
         let server = "{server: \"https://kube:6443\", certificate-authority: ca.pem}";
         let read = |user| read(server, user).unwrap();
-        assert_eq!(read("{}").auth, Auth::None);
-        assert_eq!(read("{}").tls.ca, Some(Pem::File("ca.pem".into())));
-        assert_eq!(
-            read("{token: abc}").auth,
-            Auth::BearerToken(Secret("abc".to_owned()))
-        );
-        assert_eq!(
-            read("{token: abc, tokenFile: run/token}").auth,
-            Auth::BearerTokenFile("run/token".into())
-        );
-        let basic = Auth::Basic {
-            username: "ali".to_owned(),
-            password: Password::Inline(Secret("sesame".to_owned())),
+        assert!(matches!(read("{}").auth, Auth::None));
+        assert!(is_file(read("{}").tls.ca.as_ref(), "ca.pem"));
+        let by_token = read("{token: abc}").auth;
+        assert!(matches!(by_token, Auth::BearerToken(token) if token.expose_secret() == "abc"));
+        let by_file = read("{token: abc, tokenFile: run/token}").auth;
+        let wanted = Path::new("run/token");
+        assert!(matches!(by_file, Auth::BearerTokenFile(path) if path == wanted));
+        let Auth::Basic {
+            username,
+            password: Password::Inline(password),
+        } = read("{username: ali, password: sesame}").auth
+        else {
+            panic!("no user");
         };
-        assert_eq!(read("{username: ali, password: sesame}").auth, basic);
+        assert_eq!([&*username, password.expose_secret()], ["ali", "sesame"]);
         let pair = "{client-certificate-data: YQ==, client-key-data: Yg==}";
         let client = read(pair).tls.client.unwrap();
-        assert!(matches!(client.key, Pem::Inline { text, .. } if text == b"b"));
-        assert!(matches!(client.cert, Pem::Inline { text, .. } if text == b"a"));
+        assert!(is_inline(Some(&client.key), "b") && is_inline(Some(&client.cert), "a"));
     }
 
     #[test]
     fn inline_data_takes_precedence_over_a_file_and_an_authority_over_none() {
         let both = "{certificate-authority: ca.pem, certificate-authority-data: YQ==}";
-        let inline = Pem::Inline {
-            text: b"a".to_vec(),
-            from: PathBuf::new(),
-        };
-        assert_eq!(read(both, "{}").unwrap().tls.ca, Some(inline));
+        assert!(is_inline(read(both, "{}").unwrap().tls.ca.as_ref(), "a"));
         let skips = |more: &str| {
             let cluster = format!("{{insecure-skip-tls-verify: true{more}}}");
             read(&cluster, "{}").unwrap().tls.unverified

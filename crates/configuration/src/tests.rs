@@ -14,6 +14,8 @@ use gpu_metrics::policy::{
 };
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
+use secrecy::ExposeSecret as _;
+
 use prometheus_source::settings::{Auth, Compression, NameMatching, Password, Pem, Tls, parse_url};
 
 use super::*;
@@ -139,15 +141,19 @@ fn every_setting_of_prometheus_arrives() {
         settings.url.as_str(),
         "https://mimir.example:8443/prometheus"
     );
+    let Auth::Basic {
+        username,
+        password: Password::File(file),
+    } = &settings.auth
+    else {
+        panic!("{:?}", settings.auth);
+    };
     assert_eq!(
-        settings.auth,
-        Auth::Basic {
-            username: "reader".into(),
-            password: Password::File("/etc/password".into())
-        }
+        (&**username, &**file),
+        ("reader", Path::new("/etc/password"))
     );
     assert_eq!(settings.headers["x-scope-orgid"], "tenant|other");
-    assert_eq!(settings.tls.ca, Some(Pem::File("/ca.pem".into())));
+    assert_eq!(settings.tls.ca.unwrap().place(), Path::new("/ca.pem"));
     assert_eq!(
         settings.tls.client.unwrap().key.place(),
         Path::new("/key.pem")
@@ -174,7 +180,7 @@ fn credentials_in_an_address_are_never_printed() {
     else {
         panic!("{:?}", settings.auth);
     };
-    assert_eq!((username.as_str(), secret.0.as_str()), ("me", "p&=w"));
+    assert_eq!((username.as_str(), secret.expose_secret()), ("me", "p&=w"));
     assert!(!format!("{settings:?}").contains("p&=w"));
     let error = parse_url("ftp://me:hunter2@host").unwrap_err().to_string();
     assert!(!error.contains("hunter2"), "{error}");
@@ -357,10 +363,10 @@ fn flags_take_precedence_over_the_file() {
     let settings = config.prometheus.unwrap();
     assert_eq!(settings.url.as_str(), "http://flag:9090/");
     assert_eq!(settings.timeout, Duration::from_secs(3));
-    assert_eq!(settings.auth, Auth::BearerTokenFile("/token".into()));
+    assert!(matches!(settings.auth, Auth::BearerTokenFile(file) if file == Path::new("/token")));
     assert_eq!(settings.headers["x-scope-orgid"], "b");
     assert_eq!(settings.headers["x-other"], "c");
     assert_eq!(settings.verb, Verb::Post);
-    assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
+    assert_eq!(settings.tls.ca.unwrap().place(), Path::new("/ca"));
     assert!(Config::built_in(&flags).prometheus.is_some());
 }

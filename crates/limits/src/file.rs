@@ -9,6 +9,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use secrecy::SecretString;
+
 /// Larger than any certificate chain, key or token, in bytes.
 pub(crate) const MOST_BYTES: u64 = 1024 * 1024;
 
@@ -36,7 +38,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// The content of a file with one secret, without white space around it; the error says
 /// why there is none.
-pub async fn secret(path: &Path) -> Result<String, String> {
+pub async fn secret(path: &Path) -> Result<SecretString, String> {
     let from = path.to_owned();
     let read = run_blocking(move || read(&from)).await;
     let bytes = read
@@ -46,7 +48,7 @@ pub async fn secret(path: &Path) -> Result<String, String> {
         String::from_utf8(bytes).map_err(|_| "cannot be read: this is no text".to_owned())?;
     match text.trim() {
         "" => Err("is empty".to_owned()),
-        secret => Ok(secret.to_owned()),
+        secret => Ok(secret.into()),
     }
 }
 

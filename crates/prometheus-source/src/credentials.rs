@@ -7,36 +7,32 @@ use std::path::Path;
 
 use http::{HeaderMap, HeaderValue, header};
 use reqwest::RequestBuilder;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::{Error, ErrorKind, excerpt};
 use crate::settings::{Auth, Password, Pem, Tls};
+use apimachinery::letters::masked;
 use limits::file;
-
-/// Bytes of the shortest secret that messages mask; shorter ones may be part of any word.
-const LEAST_SECRET: usize = 4;
 
 /// Characters of the beginning of an answer that a message shows.
 const BEGINNING: usize = 300;
 
 /// The credentials of a request. Messages mask them, because a store may repeat them in
 /// its answer.
-pub(super) struct Secrets(Vec<String>);
+pub(super) struct Secrets(Vec<SecretString>);
 
 impl Secrets {
     /// The secrets in the headers of a request: each value that is marked as
     /// sensitive, with and without its scheme; and `password`, which the header has
     /// in another encoding.
-    pub(super) fn new(headers: &HeaderMap, password: Option<String>) -> Self {
+    pub(super) fn new(headers: &HeaderMap, password: Option<SecretString>) -> Self {
         let values = headers.values().filter(|value| value.is_sensitive());
         let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let mut all: Vec<String> = password.into_iter().collect();
+        let mut all: Vec<SecretString> = password.into_iter().collect();
         for value in values {
-            all.extend(value.split_once(' ').map(|(_, bare)| bare.to_owned()));
-            all.push(value.into_owned());
+            all.extend(value.split_once(' ').map(|(_, bare)| bare.into()));
+            all.push(value.into_owned().into());
         }
-        all.retain(|secret| secret.len() >= LEAST_SECRET);
-        // A secret may be part of another one.
-        all.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(all)
     }
 
@@ -52,11 +48,7 @@ impl Secrets {
     }
 
     fn masked(&self, text: &str) -> String {
-        let cut = |text: String, secret: &String| match text.contains(secret.as_str()) {
-            true => text.replace(secret.as_str(), "***"),
-            false => text,
-        };
-        self.0.iter().fold(text.to_owned(), cut)
+        masked(text, self.0.iter().map(SecretString::expose_secret))
     }
 }
 
@@ -64,7 +56,7 @@ impl Secrets {
 pub(super) async fn authorize(
     auth: &Auth,
     request: RequestBuilder,
-) -> Result<(RequestBuilder, Option<String>), Error> {
+) -> Result<(RequestBuilder, Option<SecretString>), Error> {
     let authorized = match auth {
         // The authenticator adds its headers to the finished request.
         Auth::None | Auth::Cloud(_) => request,
@@ -76,24 +68,25 @@ pub(super) async fn authorize(
             request.header(header::AUTHORIZATION, value)
         }
         // The token was validated when the kubeconfig was read, so `None` does not occur.
-        Auth::BearerToken(secret) => match bearer(&secret.0) {
+        Auth::BearerToken(secret) => match bearer(secret) {
             Some(value) => request.header(header::AUTHORIZATION, value),
             None => request,
         },
         Auth::Basic { username, password } => {
             let password = match password {
-                Password::Inline(secret) => secret.0.clone(),
+                Password::Inline(secret) => secret.clone(),
                 Password::File(path) => read_line(path).await?,
             };
-            let request = request.basic_auth(username, Some(&password));
+            let request = request.basic_auth(username, Some(password.expose_secret()));
             return Ok((request, Some(password)));
         }
     };
     Ok((authorized, None))
 }
 
-fn bearer(token: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
+fn bearer(token: &SecretString) -> Option<HeaderValue> {
+    let value = format!("Bearer {}", token.expose_secret());
+    let mut value = HeaderValue::try_from(value).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
@@ -102,7 +95,7 @@ const TOKEN_REMEDY: &str = "write only the secret into it, or change prometheus.
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
 /// The content of a file with one secret.
-async fn read_line(path: &Path) -> Result<String, Error> {
+async fn read_line(path: &Path) -> Result<SecretString, Error> {
     let read = file::secret(path).await;
     read.map_err(|reason| broken(path, &reason, TOKEN_REMEDY))
 }
@@ -132,7 +125,7 @@ impl TlsMaterial {
         let read = |pem: &Pem| match pem {
             Pem::File(path) => file::read(path)
                 .map_err(|why| broken(path, &format!("cannot be read: {why}"), TLS_REMEDY)),
-            Pem::Inline { text, .. } => Ok(text.clone()),
+            Pem::Inline { text, .. } => Ok(text.expose_secret().as_bytes().to_vec()),
         };
         let client = match &tls.client {
             None => None,

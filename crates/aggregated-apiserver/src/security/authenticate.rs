@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Version};
+use secrecy::SecretString;
 use tokio::time::Instant;
 
 use super::Security;
 use super::front_proxy;
 use super::identity::{Identity, User, Via};
 use super::peer::{Origin, Peer};
-use super::reviewer::{Token, TokenVerdict};
+use super::reviewer::TokenVerdict;
 use super::reviews::NoAnswer;
 use super::trust::Trust;
 use crate::refusal::Refusal;
@@ -137,7 +138,7 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, R
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
+fn bearer_token(headers: &HeaderMap) -> Result<Option<SecretString>, String> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);
     };
@@ -151,7 +152,7 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
         return Ok(None);
     }
     match str::from_utf8(token) {
-        Ok(token) => Ok(Some(Token(token.to_owned()))),
+        Ok(token) => Ok(Some(token.into())),
         Err(_) => Err("the bearer token is not text".to_owned()),
     }
 }

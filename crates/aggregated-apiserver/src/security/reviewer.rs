@@ -1,25 +1,15 @@
 //! The two kinds of review by kube-apiserver.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use secrecy::SecretString;
 use serde::Serialize;
 
 use super::identity::Identity;
 
 /// The type of futures that a `dyn` trait returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// A bearer token. Its debug output does not contain it.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Token(pub String);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
 
 /// The result of a TokenReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +87,10 @@ pub struct ReviewError(pub String);
 /// it over the real API, and tests with a recorder.
 pub trait Reviewer: Send + Sync + 'static {
     /// Reviews a token and returns its user (TokenReview).
-    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
+    fn token<'a>(
+        &'a self,
+        token: &'a SecretString,
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
 
     /// Reviews whether the user has the access (SubjectAccessReview).
     fn access<'a>(

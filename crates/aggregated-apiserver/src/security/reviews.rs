@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits};
 use super::counters::Counters;
 use super::identity::{Identity, Via};
-use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
+use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict};
 use super::settings::SecuritySettings;
 
 /// Concurrent SubjectAccessReviews of users behind the front proxy. Further ones wait.
@@ -110,10 +111,12 @@ impl Reviews {
     /// The user of a token. Waits at most until `until`.
     pub(super) async fn token(
         &self,
-        token: &Token,
+        token: &SecretString,
         until: Instant,
     ) -> Result<TokenVerdict, NoAnswer> {
-        let key: TokenDigest = digest(&SHA256, token.0.as_bytes()).as_ref().into();
+        let key: TokenDigest = digest(&SHA256, token.expose_secret().as_bytes())
+            .as_ref()
+            .into();
         let (reviewer, token) = (self.reviewer.clone(), token.clone());
         let review = async move { reviewer.token(&token).await };
         let permits = &self.token_permits;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Mutex;
 
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
 use crate::security::identity::Identity;
 use crate::security::reviewer::{
-    Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
+    Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
 };
 
 /// How reviews end.
@@ -125,12 +126,16 @@ async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, ReviewError> {
 }
 
 impl Reviewer for FakeReviewer {
-    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(
+        &'a self,
+        token: &'a SecretString,
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();
-                state.asked_tokens.push(token.0.clone());
-                let verdict = match state.tokens.get(&token.0) {
+                let token = token.expose_secret();
+                state.asked_tokens.push(token.to_owned());
+                let verdict = match state.tokens.get(token) {
                     Some(identity) => TokenVerdict::Authenticated(identity.clone()),
                     None => TokenVerdict::Refused("unknown".to_owned()),
                 };
@@ -138,7 +143,7 @@ impl Reviewer for FakeReviewer {
             };
             // Lets other requests join the same review.
             tokio::task::yield_now().await;
-            self.patience(&token.0).await;
+            self.patience(token.expose_secret()).await;
             in_mood(mood, verdict).await
         })
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::issuer::Platform;
 
 const STORE: &str = "https://aps-workspaces.eu-central-1.amazonaws.com/workspaces/ws-1";
 
@@ -41,12 +42,13 @@ async fn refused<const N: usize>(variables: [(&'static str, String); N]) -> Stri
 #[test]
 fn the_region_is_that_of_the_address_else_the_configured_one_and_never_empty() {
     let region = |store: &str, configured: Option<&str>, variable: &str| {
-        let environment = Environment::of([("AWS_REGION", variable.to_owned())]);
+        let environment = environment([("AWS_REGION", variable.to_owned())]);
+        let platform = Platform::new(environment).unwrap();
         let settings = AwsSettings {
             region: configured.map(str::to_owned),
             ..AwsSettings::default()
         };
-        let region = aws::region(&store.parse().unwrap(), &settings, &environment);
+        let region = aws::region(&store.parse().unwrap(), &settings, &platform);
         region.map_err(|error| error.to_string())
     };
     let vpc = "https://vpce-1.aps-workspaces.us-west-2.vpce.amazonaws.com/workspaces/w";
@@ -165,12 +167,12 @@ async fn a_role_is_assumed_with_the_keys_of_the_platform() {
 #[tokio::test]
 async fn errors_about_expired_keys_refusals_and_garbage_contain_no_secret() {
     let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not authorized for web-token</Message></Error></ErrorResponse>";
-    let refused_with = "HTTP 403: AccessDenied: Not authorized for ***: check the trust policy";
+    let refused_with = "<Message>Not authorized for ***</Message>";
     let (past, garbled) = (sts_answer("2001-01-01T00:00:00Z"), sts_answer("soon"));
     for (status, body, words) in [
         (403, denied.to_owned(), refused_with),
-        (200, past, "its keys have expired"),
-        (200, garbled, "the expiry time of its keys is not a time"),
+        (200, past, "its answer has expired"),
+        (200, garbled, "has an expiry time that is no time"),
         (200, "<html>".to_owned(), "has no keys"),
         (200, "x".repeat(300 << 10), "is too long"),
     ] {
@@ -186,6 +188,6 @@ async fn errors_about_expired_keys_refusals_and_garbage_contain_no_secret() {
 #[tokio::test]
 async fn missing_environment_variables_are_named() {
     let error = refused([("AWS_ACCESS_KEY_ID", "AKID".to_owned())]).await;
-    let wanted = "the environment variable AWS_SECRET_ACCESS_KEY is not set";
-    assert_eq!(error, wanted);
+    let wanted = "AWS_SECRET_ACCESS_KEY: this environment variable is not set: check the IAM role";
+    assert!(error.starts_with(wanted), "{error}");
 }

@@ -92,10 +92,10 @@ async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
         "token_url": "http://sts.example/", "credential_source": {"file": "/etc/hostname"}});
     let user = json!({"type": "authorized_user", "refresh_token": "hunter2"});
     for (content, words) in [
-        (json!("hunter2"), "is neither the key of a service account"),
+        (json!("hunter2"), "has no text at /type"),
         (user, "is neither"),
-        (http, "its private_key is no RSA key"),
-        (external, "names an address without https"),
+        (http, "has no RSA key"),
+        (external, "has an address without https at /token_url"),
     ] {
         let file = file(&content.to_string());
         let error = authorization(&with_file(&file)).await.unwrap_err();

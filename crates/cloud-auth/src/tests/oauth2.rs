@@ -47,12 +47,12 @@ async fn the_client_is_sent_as_parameters_if_the_server_refuses_basic_authentica
 #[tokio::test]
 async fn errors_about_refusals_and_garbage_do_not_contain_the_secret() {
     let refusal = r#"{"error": "invalid_scope", "error_description": "no hunter2 here"}"#;
-    let refused_with = "HTTP 400: invalid_scope: no *** here: check tokenUrl";
+    let refused_with = r#""no *** here"}: check tokenUrl"#;
     let expired = r#"{"access_token": "t1", "expires_in": 0}"#;
     let broken = r#"{"access_token": "a\nb"}"#;
     for (status, body, words) in [
         (400, refusal, refused_with),
-        (200, "<html>", "no JSON object with access_token"),
+        (200, "<html>", "has no access token"),
         (200, expired, "has expired"),
         (200, broken, "cannot be sent in a header"),
         (302, "", "HTTP 302"),

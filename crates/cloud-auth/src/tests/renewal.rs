@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use http::HeaderValue;
+
 use super::*;
+use crate::authenticator::Credential;
 use crate::renewal::{Issued, Renewed};
 
 fn at(seconds: u64) -> SystemTime {
@@ -13,11 +16,24 @@ fn at(seconds: u64) -> SystemTime {
 }
 
 fn failure() -> CloudAuthError {
-    CloudAuthError::NoRegion
+    CloudAuthError::new("issuer", "refuses")
+}
+
+/// A token with a number for its text.
+fn issued(number: u64, end: SystemTime) -> Issued {
+    let credential = Credential::Token(HeaderValue::from(number));
+    Issued { credential, end }
+}
+
+fn number(credential: Credential) -> u64 {
+    match credential {
+        Credential::Token(value) => value.to_str().unwrap().parse().unwrap(),
+        Credential::Keys(_) => panic!("keys"),
+    }
 }
 
 struct Scene {
-    renewed: Renewed<u32>,
+    renewed: Renewed,
     start: Instant,
 }
 
@@ -33,8 +49,8 @@ impl Scene {
     async fn get(
         &self,
         second: u64,
-        issued: Result<(u32, u64), CloudAuthError>,
-    ) -> Result<u32, CloudAuthError> {
+        issued: Result<(u64, u64), CloudAuthError>,
+    ) -> Result<u64, CloudAuthError> {
         self.get_with_clock(second, at(second), issued).await
     }
 
@@ -42,18 +58,12 @@ impl Scene {
         &self,
         second: u64,
         clock: SystemTime,
-        issued: Result<(u32, u64), CloudAuthError>,
-    ) -> Result<u32, CloudAuthError> {
+        answer: Result<(u64, u64), CloudAuthError>,
+    ) -> Result<u64, CloudAuthError> {
         let then = self.start + Duration::from_secs(second);
         tokio::time::advance(then - Instant::now()).await;
-        let issue = || async {
-            issued.map(|(secret, end)| Issued {
-                secret,
-                end: Some(at(end)),
-            })
-        };
-        let held = self.renewed.get(|| clock, issue).await;
-        held.map(|held| held.secret)
+        let issue = async { answer.map(|(number, end)| issued(number, at(end))) };
+        self.renewed.get(clock, issue).await.map(number)
     }
 }
 
@@ -67,9 +77,10 @@ async fn a_secret_is_renewed_ahead_of_its_end_and_kept_until_then_if_that_fails(
     assert_eq!(scene.get(3329, Ok((2, 9999))).await, Ok(1));
     assert_eq!(scene.get(3330, Err(failure())).await, Ok(1));
     assert_eq!(scene.get(3599, Err(failure())).await, Ok(1));
-    let ended = scene.get(3600, Err(failure())).await;
+    let ended = scene.get(3600, Ok((2, 9999))).await;
     assert_eq!(ended, Err(failure()));
-    assert_eq!(scene.get(3601, Ok((2, 9999))).await, Ok(2));
+    assert_eq!(scene.get(3629, Err(failure())).await, Err(failure()));
+    assert_eq!(scene.get(3630, Ok((2, 9999))).await, Ok(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,39 +96,34 @@ async fn secrets_that_expire_soon_are_requested_every_half_minute() {
 #[tokio::test(start_paused = true)]
 async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
     for fails in [false, true] {
-        let (renewed, issued) = (Renewed::default(), AtomicU32::new(0));
+        let (renewed, attempts) = (Renewed::default(), AtomicU32::new(0));
         let issue = || async {
-            issued.fetch_add(1, Ordering::Relaxed);
+            attempts.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
             match fails {
                 true => Err(failure()),
-                false => Ok(Issued {
-                    secret: 7_u32,
-                    end: None,
-                }),
+                false => Ok(issued(7, at(3600))),
             }
         };
-        let get = || renewed.get(|| at(0), issue);
+        let get = || renewed.get(at(0), issue());
         let (one, other, third) = tokio::join!(get(), get(), get());
         for result in [one, other, third] {
             assert_eq!(result.is_err(), fails);
         }
-        assert_eq!(issued.into_inner(), 1);
+        assert_eq!(attempts.into_inner(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_secret_is_renewed_once_in_five_minutes() {
+async fn a_refused_credential_is_renewed_once_it_is_five_minutes_old() {
     let scene = Scene::new();
     assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
-    scene.renewed.refused();
-    assert_eq!(scene.get(10, Ok((2, 3600))).await, Ok(2));
-    scene.renewed.refused();
-    assert_eq!(scene.get(299, Ok((3, 3600))).await, Ok(2));
-    scene.renewed.refused();
-    assert_eq!(scene.get(300, Ok((3, 3600))).await, Ok(2));
-    scene.renewed.refused();
-    assert_eq!(scene.get(301, Ok((3, 3600))).await, Ok(3));
+    scene.renewed.refused().await;
+    assert_eq!(scene.get(299, Ok((2, 3600))).await, Ok(1));
+    assert_eq!(scene.get(300, Ok((2, 3600))).await, Ok(2));
+    assert_eq!(scene.get(900, Ok((3, 3600))).await, Ok(2));
+    scene.renewed.refused().await;
+    assert_eq!(scene.get(901, Ok((3, 3600))).await, Ok(3));
 }
 
 #[tokio::test(start_paused = true)]

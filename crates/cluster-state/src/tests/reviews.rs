@@ -1,14 +1,13 @@
 use std::collections::BTreeMap;
 
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::super::review::KubeReviewer;
 use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
 use aggregated_apiserver::security::identity::Identity;
-use aggregated_apiserver::security::reviewer::{
-    Access, AccessVerdict, Reviewer, Token, TokenVerdict,
-};
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, Reviewer, TokenVerdict};
 
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -22,7 +21,7 @@ async fn token(status: Value) -> (TokenVerdict, Value) {
     let kube = FakeKube::start().await;
     kube.document(TOKENS, json!({"status": status}));
     let reviewer = reviewer(&kube).await;
-    let verdict = reviewer.token(&Token("t0k3n".to_owned())).await;
+    let verdict = reviewer.token(&"t0k3n".into()).await;
     (verdict.unwrap(), kube.posts().remove(0))
 }
 
@@ -129,7 +128,7 @@ async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     let kube = FakeKube::start().await;
     let reviewer = reviewer(&kube).await;
     let ask = || async {
-        let answer = reviewer.token(&Token("t0k3n".to_owned())).await;
+        let answer = reviewer.token(&"t0k3n".into()).await;
         answer.unwrap_err().to_string()
     };
     kube.fault(TOKENS, Fault::Forbidden);
@@ -151,7 +150,7 @@ async fn a_temporary_failure_is_tried_again() {
     kube.document(TOKENS, json!({"status": status}));
     kube.fault(TOKENS, Fault::Status(503));
     let reviewer = reviewer(&kube).await;
-    let token = Token("t0k3n".to_owned());
+    let token = SecretString::from("t0k3n");
     let mend = async {
         super::fixture::eventually("asked", || !kube.queries(TOKENS).is_empty()).await;
         kube.heal(TOKENS);

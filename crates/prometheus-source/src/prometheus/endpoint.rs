@@ -16,7 +16,7 @@ use crate::settings::{Auth, Compression, PrometheusSettings, Verb};
 use apimachinery::condition::Condition;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
-use cloud_auth::{Authenticator, CloudAuthError, Environment};
+use cloud_auth::{Authenticator, CloudAuthError};
 
 use super::clock::clock_skew;
 use super::transport;
@@ -117,8 +117,8 @@ impl Endpoint {
         let address: Arc<str> = shown.as_str().trim_end_matches('/').into();
         let authenticator = match &settings.auth {
             Auth::Cloud(method) => {
-                let environment = Environment::of_process();
-                let made = Authenticator::new(method.clone(), &settings.url, environment);
+                let variables = Box::new(|name: &str| std::env::var(name).ok());
+                let made = Authenticator::new(method.clone(), &settings.url, variables);
                 Some(Arc::new(
                     made.map_err(|why| unauthenticated(&address, &why))?,
                 ))
@@ -346,7 +346,7 @@ impl Endpoint {
         let secrets = Secrets::new(request.headers(), None);
         let response = self.client.execute(request).await.map_err(failed)?;
         if matches!(response.status().as_u16(), 401 | 403) {
-            authenticator.refused();
+            authenticator.refused().await;
         }
         Ok((response, secrets))
     }

@@ -1,12 +1,12 @@
 //! Authentication to Prometheus, and its certificate authorities.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cloud_auth::AuthMethod;
+use secrecy::SecretString;
 
 /// Authentication to Prometheus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Auth {
     /// No authentication.
     #[default]
@@ -15,7 +15,7 @@ pub enum Auth {
     BearerTokenFile(PathBuf),
     /// `Authorization: Bearer` with a fixed token from a kubeconfig; its characters
     /// are valid in a header.
-    BearerToken(Secret),
+    BearerToken(SecretString),
     /// HTTP basic authentication.
     Basic {
         /// The user.
@@ -27,26 +27,16 @@ pub enum Auth {
 }
 
 /// Place of a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Password {
     /// In a file, read again as it changes.
     File(PathBuf),
     /// From the address, or from a kubeconfig.
-    Inline(Secret),
-}
-
-/// A text that `Debug` does not print.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
+    Inline(SecretString),
 }
 
 /// Certificates for the connection to Prometheus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Tls {
     /// The only authorities to trust; if unset, the system's.
     pub ca: Option<Pem>,
@@ -58,7 +48,7 @@ pub struct Tls {
 }
 
 /// A client certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ClientPair {
     /// The certificate, with its chain.
     pub cert: Pem,
@@ -67,14 +57,14 @@ pub struct ClientPair {
 }
 
 /// Certificates or a key, as PEM.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Pem {
     /// In a file, read again as it changes.
     File(PathBuf),
     /// In a kubeconfig.
     Inline {
         /// The text; it may be a private key.
-        text: Vec<u8>,
+        text: SecretString,
         /// The kubeconfig.
         from: PathBuf,
     },
@@ -91,14 +81,8 @@ impl Pem {
     }
 }
 
-impl fmt::Debug for Pem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pem").field(&self.place()).finish()
-    }
-}
-
 /// Connection settings from a kubeconfig or from the pod's service account.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// Authentication.
     pub auth: Auth,
@@ -124,7 +108,7 @@ impl Credentials {
 
     /// Replaces `auth` and `tls` where these settings are set, and always `unverified`.
     pub fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
-        if self.auth != Auth::None {
+        if !matches!(self.auth, Auth::None) {
             auth.clone_from(&self.auth);
         }
         if self.tls.ca.is_some() {

@@ -9,10 +9,10 @@ use http::HeaderMap;
 use url::Url;
 
 pub use address::{InvalidUrl, parse_url};
-pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
+pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Tls};
 
 /// Access to Prometheus.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PrometheusSettings {
     /// Its address, with any path prefix, without credentials.
     pub url: Url,
@@ -51,7 +51,7 @@ impl PrometheusSettings {
             ("", None) => Auth::None,
             (username, password) => Auth::Basic {
                 username: decoded(username),
-                password: Password::Inline(Secret(decoded(password.unwrap_or_default()))),
+                password: Password::Inline(decoded(password.unwrap_or_default()).into()),
             },
         };
         // Both fail only for addresses without a host, which `parse_url` refuses.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::settings::{Auth, ClientPair, Password, Pem, Secret};
+use crate::settings::{Auth, ClientPair, Password, Pem};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::testing::authority::{authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
@@ -63,7 +63,7 @@ async fn no_message_contains_credentials() {
     // Longer than an excerpt, which would show both of its ends.
     let token = "t0k".repeat(300);
     let mut by_token = settings(&fake.url());
-    by_token.auth = Auth::BearerToken(Secret(token.clone()));
+    by_token.auth = Auth::BearerToken(token.as_str().into());
     let mut key = http::HeaderValue::from_static("k3y-of-ours");
     key.set_sensitive(true);
     by_token.headers.insert("x-api-key", key);
