@@ -244,7 +244,7 @@ async fn a_rule_without_values_is_a_finding_with_its_query() {
     lab.reconfigure(BROKEN_RULES);
     let api_client = ApiClient::direct(lab.port, Some(identity_of(lab.plane.kubeconfig())));
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{TEAM}/refused");
-    api_client.until_code(&external, 503).await;
+    api_client.until_code(&external, 500).await;
     let nodes = api_client.get("/apis/metrics.k8s.io/v1beta1/nodes").await;
     assert!(nodes.has(r#""items":[]"#), "{nodes:?}");
     let faults = [
@@ -277,7 +277,7 @@ async fn a_rule_without_values_is_a_finding_with_its_query() {
     let metrics = api_client.get("/metrics").await;
     let counted = r#"gpu_metrics_apiserver_findings{code="GM604",severity="warning"} 5"#;
     assert!(metrics.has(counted), "{metrics:?}");
-    api_client.until_code(&external, 503).await;
+    api_client.until_code(&external, 500).await;
     let log = lab.server.as_ref().unwrap().stderr();
     for (key, ..) in faults {
         assert_eq!(log.matches(&format!("{key}: ")).count(), 1, "{key}: {log}");

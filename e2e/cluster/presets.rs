@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use serde_json::json;
 
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
-use super::workload::{deployment, of_deployment, on_object, on_pods, target};
+use super::workload::{deployment, on_pods};
 use crate::chart::root;
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
 use crate::program::{eventually, found_if, in_time, ok_if};
@@ -206,8 +206,7 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
 
     // Seven requests wait for two pods, whose GPUs have little to do.
     lab.gpus.work(20);
-    let two = target("AverageValue", "2");
-    let queue = on_object("vllm_requests_waiting", &of_deployment(APP), &two);
+    let queue = on_pods("vllm_requests_waiting", "2");
     lab.autoscale(8, &json!([queue, on_pods("gpu_memory_utilization", "60")]));
     lab.await_replicas(4);
 }
@@ -216,23 +215,18 @@ fn of_vllm(lab: &Lab, servers: &Servers) {
     let [old, new] = &servers.vllm[..] else {
         panic!("{:?}", servers.vllm)
     };
-    let deployment = format!("deployments.apps/{APP}");
     for (metric, of_pods, of_all) in [
         ("vllm_requests_waiting", ["3", "4"], "7"),
         ("vllm_kv_cache_usage", ["500m", "250m"], "375m"),
     ] {
         let wanted = [(&**old, of_pods[0]), (&**new, of_pods[1])];
         await_values(lab, TEAM, &format!("pods/*/{metric}"), &wanted);
-        let path = format!("{deployment}/{metric}");
-        await_values(lab, TEAM, &path, &[(APP, of_all)]);
         let of_namespace = format!("metrics/{metric}");
         await_values(lab, TEAM, &of_namespace, &[(TEAM, of_all)]);
     }
-    // The rule of the file takes precedence over the preset, and serves no workloads.
+    // The rule of the file takes precedence over the preset.
     let wanted = [(&**old, "200"), (&**new, "800")];
     await_values(lab, TEAM, "pods/*/vllm_requests_running", &wanted);
-    let path = format!("{deployment}/vllm_requests_running");
-    await_values(lab, TEAM, &path, &[]);
 }
 
 fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {
@@ -248,8 +242,6 @@ fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {
         "sglang_kv_cache_usage",
         &[(loaded, "280m"), (ranks, "500m")],
     );
-    let path = "deployments.apps/*/sglang_requests_waiting";
-    await_values(lab, TEAM, path, &[("sglang", "2833")]);
     let triton = &*servers.triton[0];
     all("triton_requests_waiting", &[(triton, "4")]);
     all("triton_requests_running", &[(triton, "1")]);

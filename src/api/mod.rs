@@ -11,7 +11,6 @@ mod configured_documents;
 mod count;
 mod failure;
 pub mod group;
-mod layers;
 mod messages;
 mod params;
 pub mod path;

@@ -1,4 +1,4 @@
-//! The layers around the handlers.
+//! The handlers, and the layers around them that [`aggregated_apiserver`] does not have.
 //!
 //! [`super::path`], the only parser of paths, has parsed the target for the request's
 //! context. Handlers serve this authorized target and no other.
@@ -6,20 +6,23 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use tower::ServiceBuilder;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::layers::catch_panic;
+use aggregated_apiserver::api::{layers, response};
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::Security;
+use aggregated_apiserver::security::reviewer::Access;
 
 use super::answers::Api;
+use super::count;
 use super::path::ApiTarget;
 use super::request::ParsedRequest;
-use super::{count, layers};
 
 /// The API without layers.
 pub(crate) fn routes(api: &Api) -> Router {
@@ -29,7 +32,7 @@ pub(crate) fn routes(api: &Api) -> Router {
 /// The API without authorization, for the demo, which has no cluster. Every client may list
 /// all pods.
 pub(crate) fn open(api: &Api) -> Router {
-    let routes = routes(api).layer(from_fn(layers::all_pods));
+    let routes = routes(api).layer(from_fn(all_pods));
     known(unguarded(routes, api), api)
 }
 
@@ -39,30 +42,24 @@ pub(crate) fn operators(api: &Api) -> Router {
     let routes = Router::new()
         .fallback(serve_operators)
         .with_state(api.clone());
-    unguarded(routes, api).layer(from_fn_with_state(api.clone(), layers::context))
+    unguarded(routes, api).layer(from_fn_with_state(api.clone(), context))
 }
 
 /// The API for authorized requests.
 pub(crate) fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Router {
     let inner = routes.layer(
         ServiceBuilder::new()
-            .layer(from_fn_with_state(
-                Arc::clone(security),
-                layers::explanations,
-            ))
-            .layer(from_fn(layers::only_get)),
+            .layer(from_fn_with_state(Arc::clone(security), explanations))
+            .layer(from_fn(only_get)),
     );
-    known(
-        aggregated_apiserver::api::layers::secured(inner, security),
-        api,
-    )
+    known(layers::secured(inner, security), api)
 }
 
 /// Adds the layers that parse and count requests.
 fn known(routes: Router, api: &Api) -> Router {
     routes.layer(
         ServiceBuilder::new()
-            .layer(from_fn_with_state(api.clone(), layers::context))
+            .layer(from_fn_with_state(api.clone(), context))
             .layer(from_fn_with_state(api.clone(), count::count)),
     )
 }
@@ -72,7 +69,7 @@ fn unguarded(routes: Router, api: &Api) -> Router {
     routes.layer(
         ServiceBuilder::new()
             .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
-            .layer(from_fn(layers::only_get)),
+            .layer(from_fn(only_get)),
     )
 }
 
@@ -105,4 +102,61 @@ async fn serve_operators(
             (StatusCode::NOT_FOUND, paths).into_response()
         }
     }
+}
+
+/// Parses the request for the inner layers, and writes the headers that every response has.
+async fn context(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let parsed = ParsedRequest::of(&parts.uri);
+    let context = Arc::new(parsed.context(&parts, |target| api.backend(target)));
+    let mut request = Request::from_parts(parts, body);
+    request.extensions_mut().insert(Arc::clone(&context));
+    request.extensions_mut().insert(Arc::new(parsed));
+    let mut response = next.run(request).await;
+    response::finish(response.headers_mut(), context.audit_id.clone());
+    response
+}
+
+/// Sets whether an explanation or a list of devices may name the pods of all namespaces.
+/// The request itself is already authorized.
+async fn explanations(
+    State(security): State<Arc<Security>>,
+    Extension(context): Extension<Arc<RequestContext>>,
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if parsed.names_holders() {
+        let until = (security.settings).review_until(&context.access, context.began);
+        let all_pods = Access::all_pods();
+        let may = match context.user.get() {
+            Some(user) => security.authorize(user, &all_pods, until).await.is_ok(),
+            None => false,
+        };
+        let _ = parsed.may_list_pods.set(may);
+    }
+    next.run(request).await
+}
+
+/// Lets explanations and lists of devices name the pods of all namespaces.
+async fn all_pods(
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let _ = parsed.may_list_pods.set(true);
+    next.run(request).await
+}
+
+/// Refuses methods other than GET, because all resources are read-only.
+async fn only_get(
+    Extension(context): Extension<Arc<RequestContext>>,
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method() == Method::GET || parsed.target.is_err() {
+        return next.run(request).await;
+    }
+    response::refused(&Refusal::MethodNotAllowed, context.encoding).into_response()
 }

@@ -13,7 +13,7 @@ use aggregated_apiserver::refusal::Refusal;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
 
-use crate::provider::usage::{Measured, Usage, UsageAnswer, UsageQuery};
+use crate::provider::usage::{Measured, Usage, UsageQuery, UsageSamples};
 use crate::provider::{ProviderError, Which};
 
 use super::failure::of_provider;
@@ -81,7 +81,7 @@ struct UsageEncoder {
 }
 
 impl UsageEncoder {
-    fn document(&self, found: &UsageAnswer) -> Result<Bytes, ProviderError> {
+    fn document(&self, found: &UsageSamples) -> Result<Bytes, ProviderError> {
         match self.measured {
             Measured::Pods => self.one_or_list(found, "PodMetrics", |usage| self.pod(usage)),
             Measured::Nodes => self.one_or_list(found, "NodeMetrics", |usage| self.node(usage)),
@@ -91,7 +91,7 @@ impl UsageEncoder {
     /// The single object if the request names one, or a list.
     fn one_or_list<T: Message + Serialize>(
         &self,
-        found: &UsageAnswer,
+        found: &UsageSamples,
         kind: &str,
         object_of: impl Fn(&Usage<'_>) -> T,
     ) -> Result<Bytes, ProviderError> {

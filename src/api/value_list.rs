@@ -7,8 +7,7 @@ use aggregated_apiserver::api::negotiate::Encoding;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
-use crate::provider::encoded::StoredItems;
-use crate::provider::{CustomItem, ExternalItem, Item, ProviderError, Query, ValueSink};
+use crate::provider::{CustomValue, ExternalValue, MetricValues, ProviderError, Query};
 
 use super::group::{GroupVersion, MetricsGroup, Version};
 use super::messages::{
@@ -27,61 +26,47 @@ struct ItemEncoder<'q> {
     selector: Option<LabelSelector>,
 }
 
-/// Writes a list in the client's encoding.
-pub(super) struct ListWriter<'q> {
-    items: ItemEncoder<'q>,
-    list: ListEncoder,
-}
-
-impl<'q> ListWriter<'q> {
-    /// An empty list. Items of custom metrics repeat the query's metric and selector.
-    pub(super) fn new(of: GroupVersion, query: &'q Query, encoding: Encoding) -> Self {
-        let kind = of.group.list_kind().to_owned();
-        Self {
-            items: ItemEncoder {
-                version: of.version,
-                encoding,
-                metric: &query.metric,
-                selector: match of.group {
-                    MetricsGroup::Custom => LabelSelector::of(&query.selector),
-                    MetricsGroup::External | MetricsGroup::Resource => None,
-                },
-            },
-            list: ListEncoder::new(encoding, of.to_string(), kind),
+/// The list of the values of a query.
+///
+/// # Errors
+/// When an item is required and there is none.
+pub(super) fn encode(
+    of: GroupVersion,
+    query: &Query,
+    encoding: Encoding,
+    values: MetricValues,
+    requires_item: bool,
+) -> Result<Bytes, ProviderError> {
+    let items = ItemEncoder {
+        version: of.version,
+        encoding,
+        metric: &query.metric,
+        selector: match of.group {
+            MetricsGroup::Custom => LabelSelector::of(&query.selector),
+            MetricsGroup::External | MetricsGroup::Resource => None,
+        },
+    };
+    let kind = of.group.list_kind().to_owned();
+    let mut list = ListEncoder::new(encoding, of.to_string(), kind);
+    let out = list.items();
+    match values {
+        MetricValues::Custom(values) => values.into_iter().for_each(|it| items.custom(it, out)),
+        MetricValues::External(values) => values.iter().for_each(|it| items.external(it, out)),
+        // They are those of queries without a selector, so that equal items have equal bytes
+        // in all lists of a version and an encoding.
+        MetricValues::Stored(stored) => {
+            stored.append(items.place(), |value, out| items.custom(value, out), out);
         }
     }
-
-    /// The document.
-    ///
-    /// # Errors
-    /// When an item is required and there is none.
-    pub(super) fn finish(self, requires_item: bool) -> Result<Bytes, ProviderError> {
-        if requires_item && self.list.is_empty() {
-            let reason = "no fresh value that is a number";
-            return Err(ProviderError::NoValue(reason.to_owned()));
-        }
-        Ok(self.list.finish())
+    if requires_item && list.is_empty() {
+        let reason = "no fresh value that is a number";
+        return Err(ProviderError::NoValue(reason.to_owned()));
     }
-}
-
-impl ValueSink for ListWriter<'_> {
-    fn item(&mut self, item: Item<'_>) {
-        match item {
-            Item::Custom(item) => self.items.custom(&item, self.list.items()),
-            Item::External(item) => self.items.external(&item, self.list.items()),
-        }
-    }
-
-    /// Stored values are those of queries without a selector, so that equal items have equal
-    /// bytes in all lists of a version and an encoding.
-    fn stored(&mut self, items: &StoredItems<'_>) {
-        let encode = |item: &CustomItem<'_>, out: &mut Vec<u8>| self.items.custom(item, out);
-        items.append(self.items.place(), encode, self.list.items());
-    }
+    Ok(list.finish())
 }
 
 impl ItemEncoder<'_> {
-    /// The place of encoded items among those that are kept, of [`crate::provider::encoded::ENCODINGS`].
+    /// The place of encoded items among those that are kept, of [`crate::provider::stored::ENCODINGS`].
     const fn place(&self) -> usize {
         let version = match self.version {
             Version::V1Beta1 => 0,
@@ -94,14 +79,14 @@ impl ItemEncoder<'_> {
         2 * version + encoding
     }
 
-    fn custom(&self, item: &CustomItem<'_>, out: &mut Vec<u8>) {
+    fn custom(&self, item: CustomValue, out: &mut Vec<u8>) {
         let Some(value) = quantity_of(item.value) else {
             return;
         };
         let described_object = Some(ObjectReference {
             kind: Some(item.kind.kind.to_string()),
-            namespace: item.namespace.map(str::to_owned),
-            name: Some(item.name.to_owned()),
+            namespace: item.namespace.map(|it| it.to_string()),
+            name: Some(item.name.to_string()),
             api_version: Some(item.kind.api_version.to_string()),
         });
         let timestamp = Some(Time::from(item.value.at));
@@ -134,13 +119,13 @@ impl ItemEncoder<'_> {
         }
     }
 
-    fn external(&self, item: &ExternalItem<'_>, out: &mut Vec<u8>) {
+    fn external(&self, item: &ExternalValue, out: &mut Vec<u8>) {
         let Some(value) = quantity_of(item.value) else {
             return;
         };
         let labels = item.labels.iter();
         let message = ExternalMetricValue {
-            metric_name: Some(item.metric.to_owned()),
+            metric_name: Some(item.metric.to_string()),
             metric_labels: labels
                 .map(|(name, value)| (name.to_string(), value.to_string()))
                 .collect(),

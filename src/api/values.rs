@@ -19,7 +19,7 @@ use super::failure::{of_provider, of_query};
 use super::group::GroupVersion;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, DEVICES, FINDINGS};
-use super::value_list::ListWriter;
+use super::value_list;
 
 /// The message for an invalid `by` of a list of devices.
 const NO_SUCH_BY: &str =
@@ -98,10 +98,8 @@ impl Values<'_> {
             explanation.name_holders(self.may_list_pods);
             return Ok(json(&explanation));
         }
-        let mut list = ListWriter::new(of, query, encoding);
-        let passed = self.provider.values(query, &mut list).await;
-        let finished = passed.and_then(|()| list.finish(requires_item));
-        finished.map_err(failure)
+        let values = self.provider.values(query).await.map_err(failure)?;
+        value_list::encode(of, query, encoding, values, requires_item).map_err(failure)
     }
 
     /// The findings about the data, the skipped checks, and the configuration that they

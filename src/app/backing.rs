@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules;
-use crate::provider::{Answering, ProviderError, StoreQuery};
+use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -116,17 +116,21 @@ pub(super) fn refused(error: &Error, query: Arc<str>) -> RuleFailure {
     }
 }
 
-impl rules::StoreAnswers for StoreBackend {
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> Answering<'a, Arc<Answer>> {
-        let failed = |failure| self.conditions.failed(&ask.key, failure, clock::now());
+impl rules::RuleStore for StoreBackend {
+    fn fetch<'a>(
+        &'a self,
+        query: &'a StoreQuery,
+        user: &'a str,
+    ) -> ProviderFuture<'a, Arc<Answer>> {
+        let failed = |failure| self.conditions.failed(&query.key, failure, clock::now());
         Box::pin(async move {
-            match self.cache.fetch(&ask.promql, ask.purpose, user).await {
+            match self.cache.fetch(&query.promql, query.purpose, user).await {
                 Ok(answer) => {
                     if let Answer::Other(kind) = &*answer {
                         failed(RuleFailure {
                             fault: format!("its query gives a {kind}"),
                             remedy: "write a query that gives an instant vector".to_owned(),
-                            query: Arc::clone(&ask.template),
+                            query: Arc::clone(&query.template),
                             detail: None,
                         });
                     }
@@ -135,7 +139,7 @@ impl rules::StoreAnswers for StoreBackend {
                 // Too many concurrent queries are no fault of the rule.
                 Err(QueryFailure::Saturated) => Err(ProviderError::Saturated),
                 Err(QueryFailure::Failed(error)) => {
-                    failed(refused(&error, Arc::clone(&ask.template)));
+                    failed(refused(&error, Arc::clone(&query.template)));
                     Err(ProviderError::Unavailable)
                 }
             }

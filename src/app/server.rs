@@ -287,9 +287,13 @@ impl Background {
             cache,
             conditions: Arc::clone(&conditions),
         };
+        let wiring = Wiring::new(&config, inventory.clone(), telemetry.clone());
+        let gpus = Arc::clone(&wiring.provider);
         let (objects, answers) = (Box::new(objects), Box::new(answers));
-        let provider = RuleProvider::new(objects, answers, Arc::clone(&conditions));
-        let provider = Arc::new(provider.with_usage(config.resource_rules.clone()));
+        let provider = RuleProvider::new(objects, answers, Arc::clone(&conditions))
+            .beside(gpus.listed())
+            .with_usage(config.resource_rules.clone());
+        let provider = Arc::new(provider);
         let relist = Relist {
             rules: Arc::new(RuleSet::new(&config, prometheus)),
             client: client.clone(),
@@ -299,10 +303,8 @@ impl Background {
             telemetry: telemetry.clone(),
         };
         self.tasks.spawn("discovery of rules", relist.run());
-        let checks = cluster_checks::follow(client.clone(), telemetry.metrics.clone());
+        let checks = cluster_checks::follow(client.clone(), telemetry.metrics);
         self.tasks.spawn("checks of the cluster", checks);
-        let wiring = Wiring::new(&config, inventory.clone(), telemetry);
-        let gpus = Arc::clone(&wiring.provider);
         if config.gpus_enabled {
             let engine = Engine::new(config, clients.prometheus, wiring.clone());
             let polling = gpus::poll(engine, wiring, inventory, registry);

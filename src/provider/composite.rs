@@ -4,25 +4,20 @@
 //! GPU metrics are answered from memory. Cheap answers are computed on the thread of the
 //! request, others on a blocking thread.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use findings::{Finding, Report};
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
-use gpu_metrics::inventory::ObjectKind;
-use gpu_metrics::metric::Value;
-use parking_lot::Mutex;
 
 use super::compute::ComputeLimit;
 use super::devices::DevicesQuery;
 use super::gpu::GpuProvider;
-use super::rules::RuleProvider;
-use super::usage::{UsageAnswer, UsageQuery};
+use super::rules::{RuleMetric, RuleProvider};
+use super::usage::{UsageQuery, UsageSamples};
 use super::{
-    Answering, CustomItem, ExternalItem, Item, ListedMetrics, Provider, ProviderError, Query, Sink,
-    ValuesOf,
+    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf,
 };
 
 /// The most looks of an answer that is computed on the thread of the request. A look takes
@@ -41,7 +36,6 @@ pub struct Composite {
     /// users.
     explanations: ComputeLimit,
     own: Vec<SelfFindings>,
-    merged: Mutex<Option<Merged>>,
 }
 
 impl fmt::Debug for Composite {
@@ -49,9 +43,6 @@ impl fmt::Debug for Composite {
         f.debug_struct("Composite").finish_non_exhaustive()
     }
 }
-
-/// Two lists, and the list merged from them.
-type Merged = ([Arc<ListedMetrics>; 2], Arc<ListedMetrics>);
 
 impl From<Arc<GpuProvider>> for Composite {
     /// A provider of these GPU metrics only.
@@ -73,129 +64,67 @@ impl Composite {
             values: ComputeLimit::of_values(),
             explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
             own,
-            merged: Mutex::default(),
         }
     }
 
-    /// The rules; `None`: no rule has the metric.
-    fn rules_of(&self, query: &Query) -> Option<&RuleProvider> {
+    /// The metric of a rule that the query is about.
+    fn rule(&self, query: &Query) -> Option<(&RuleProvider, RuleMetric)> {
+        let rules = self.rules.as_deref()?;
         let resource = match &query.of {
             ValuesOf::Objects(objects) => Some(&*objects.resource),
             ValuesOf::Namespace(_) => None,
         };
-        let rules = self.rules.as_deref()?;
-        rules.has(resource, &query.metric).then_some(rules)
+        Some((rules, rules.find(resource, &query.metric)?))
     }
 
-    async fn computed(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
-        let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
-        let work = move || {
-            let mut found = Vec::new();
-            let mut keep = |item: Item<'_>| found.push(Kept::from(item));
-            gpus.values(&query, u64::MAX, &mut keep)?;
-            Ok(found)
-        };
-        for kept in &self.values.run(work).await? {
-            sink.item(kept.item());
-        }
-        Ok(())
-    }
-}
-
-/// A value that outlives its snapshot.
-enum Kept {
-    Custom(ObjectKind, Option<String>, String, Value),
-    External(String, Vec<(Arc<str>, Arc<str>)>, Value),
-}
-
-impl From<Item<'_>> for Kept {
-    fn from(item: Item<'_>) -> Self {
-        match item {
-            Item::Custom(it) => {
-                let namespace = it.namespace.map(str::to_owned);
-                Self::Custom(it.kind.clone(), namespace, it.name.to_owned(), it.value)
+    /// Runs `answer` with a small number of looks on this thread. If it needs more, runs it on
+    /// a blocking thread.
+    async fn answered<T, F>(
+        &self,
+        limit: &ComputeLimit,
+        query: &Query,
+        answer: F,
+    ) -> Result<T, ProviderError>
+    where
+        T: Send + 'static,
+        F: Fn(&GpuProvider, &Query, u64) -> Result<T, ProviderError> + Send + 'static,
+    {
+        match answer(&self.gpus, query, AT_HAND) {
+            Err(ProviderError::TooMuchWork) => {
+                let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
+                limit.run(move || answer(&gpus, &query, u64::MAX)).await
             }
-            Item::External(it) => {
-                Self::External(it.metric.to_owned(), it.labels.to_vec(), it.value)
-            }
-        }
-    }
-}
-
-impl Kept {
-    fn item(&self) -> Item<'_> {
-        match self {
-            Self::Custom(kind, namespace, name, value) => Item::Custom(CustomItem {
-                kind,
-                namespace: namespace.as_deref(),
-                name,
-                value: *value,
-            }),
-            Self::External(metric, labels, value) => Item::External(ExternalItem {
-                metric,
-                labels,
-                value: *value,
-            }),
+            answered => answered,
         }
     }
 }
 
 impl Provider for Composite {
-    /// The lists are merged again if one of them was replaced.
     fn listed(&self) -> Arc<ListedMetrics> {
-        let gpus = self.gpus.listed();
-        let Some(rules) = &self.rules else {
-            return gpus;
-        };
-        let of = [rules.listed(), gpus];
-        let mut merged = self.merged.lock();
-        if let Some((known, all)) = &*merged
-            && known
-                .iter()
-                .zip(&of)
-                .all(|(one, now)| Arc::ptr_eq(one, now))
-        {
-            return Arc::clone(all);
-        }
-        let custom: BTreeSet<_> = of.iter().flat_map(|it| it.custom.iter().cloned()).collect();
-        let external: BTreeSet<_> = of
-            .iter()
-            .flat_map(|it| it.external.iter().cloned())
-            .collect();
-        let all = Arc::new(ListedMetrics {
-            custom: custom.into_iter().collect(),
-            external: external.into_iter().collect(),
-        });
-        *merged = Some((of, Arc::clone(&all)));
-        all
+        let rules = self.rules.as_ref();
+        rules.map_or_else(|| self.gpus.listed(), |rules| rules.listed())
     }
 
-    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()> {
-        Box::pin(async {
-            if let Some(rules) = self.rules_of(query) {
-                return rules.answered(query, sink).await.map(drop);
-            }
-            let at_hand = self.gpus.values(query, AT_HAND, sink);
-            match at_hand {
-                Err(ProviderError::TooMuchWork) => self.computed(query, sink).await,
-                answer => answer,
+    fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues> {
+        Box::pin(async move {
+            match self.rule(query) {
+                Some((rules, metric)) => Ok(rules.values(&metric, query).await?.values),
+                None => {
+                    let of_gpus = GpuProvider::values;
+                    self.answered(&self.values, query, of_gpus).await
+                }
             }
         })
     }
 
-    fn explain<'a>(&'a self, query: &'a Query) -> Answering<'a, Explanation> {
-        Box::pin(async {
-            if let Some(rules) = self.rules_of(query) {
-                return rules.explained(query).await;
-            }
-            let at_hand = self.gpus.explain(query, AT_HAND);
-            match at_hand {
-                Err(ProviderError::TooMuchWork) => {
-                    let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
-                    let work = move || gpus.explain(&query, u64::MAX);
-                    self.explanations.run(work).await
+    fn explain<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, Explanation> {
+        Box::pin(async move {
+            match self.rule(query) {
+                Some((rules, metric)) => rules.explain(&metric, query).await,
+                None => {
+                    let of_gpus = GpuProvider::explain;
+                    self.answered(&self.explanations, query, of_gpus).await
                 }
-                answer => answer,
             }
         })
     }
@@ -209,24 +138,24 @@ impl Provider for Composite {
         report
     }
 
-    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> Answering<'a, DeviceList> {
-        let (gpus, asked) = (Arc::clone(&self.gpus), asked.clone());
-        Box::pin(self.explanations.run(move || gpus.devices(&asked)))
+    fn devices<'a>(&'a self, query: &'a DevicesQuery) -> ProviderFuture<'a, DeviceList> {
+        let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
+        Box::pin(self.explanations.run(move || gpus.devices(&query)))
     }
 
     fn knows_usage(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.knows_usage())
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
         Box::pin(async {
             let rules = self.rules.as_ref().ok_or(ProviderError::NoSuchMetric)?;
-            rules.used(query).await
+            rules.usage(query).await
         })
     }
 
     fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
         let rules = self.rules.as_ref();
-        rules.is_some_and(|rules| rules.has(resource, metric))
+        rules.is_some_and(|rules| rules.find(resource, metric).is_some())
     }
 }

@@ -87,8 +87,8 @@ impl GpuProvider {
         if self.listed().custom.is_empty() {
             return Ok(DeviceList::default());
         }
-        let current = self.current.load();
-        let current = current.as_deref().ok_or_else(|| self.not_ready())?;
+        let current = self.current.load_full();
+        let current = current.as_ref().ok_or_else(|| self.not_ready())?;
         let snapshot = &current.snapshot;
         let layout = snapshot.layout();
         let rank = |row| layout.rank(row).device;
@@ -126,7 +126,7 @@ impl GpuProvider {
         &self,
         (namespace, place, name): Key,
         asked: &DevicesQuery,
-        current: &ServedSnapshot,
+        current: &Arc<ServedSnapshot>,
         explained: bool,
     ) -> Result<DevicesOf, ProviderError> {
         let snapshot = &current.snapshot;

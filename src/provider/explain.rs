@@ -3,85 +3,70 @@
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::lookup::{Lookup, ServedSnapshot};
-use super::{Item, ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
+use super::lookup::{Lookup, ServedSnapshot, Subject};
+use super::rules::RuleValues;
+use super::{MetricValues, ProviderError, Query, ValuesOf};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
-use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
 
+impl MetricValues {
+    /// The value to explain. If an external metric has several values, it is their sum, as
+    /// the autoscaler computes it.
+    fn total(&self) -> Option<Value> {
+        let values: Vec<Value> = match self {
+            Self::Custom(values) => values.iter().map(|it| it.value).collect(),
+            Self::Stored(stored) => stored.values().map(|it| it.value).collect(),
+            Self::External(values) => values.iter().map(|it| it.value).collect(),
+        };
+        Some(Value {
+            value: values.iter().map(|it| it.value).sum(),
+            ..*values.first()?
+        })
+    }
+}
+
+/// A value, or why there is none.
+struct Outcome {
+    value: Option<Value>,
+    no_value: Option<String>,
+}
+
+impl Outcome {
+    /// # Errors
+    /// When the query failed for another reason than a missing value.
+    fn of(values: Result<&MetricValues, ProviderError>) -> Result<Self, ProviderError> {
+        let (value, no_value) = match values {
+            Ok(values) => (values.total(), "there is no value".to_owned()),
+            Err(ProviderError::NoValue(reason)) => (None, reason),
+            Err(error) => return Err(error),
+        };
+        let no_value = value.is_none().then_some(no_value);
+        Ok(Self { value, no_value })
+    }
+}
+
 impl GpuProvider {
     /// Explains the value of one object or of an external metric, or why it is missing.
     pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, ProviderError> {
-        self.explain_at(self.current.load().as_deref(), query, looks)
+        self.explain_at(self.current.load_full().as_ref(), query, looks)
     }
 
     /// [`GpuProvider::explain`] for one snapshot.
     pub(super) fn explain_at(
         &self,
-        current: Option<&ServedSnapshot>,
+        current: Option<&Arc<ServedSnapshot>>,
         query: &Query,
         looks: u64,
     ) -> Result<Explanation, ProviderError> {
-        let mut sum = Sum::default();
-        let mut add = |item: Item<'_>| sum.add(item.value());
-        let answer = self.values_at(current, query, looks, &mut add);
-        let (_, value, no_value) = sum.after(answer)?;
-        let namespace = match &query.of {
-            ValuesOf::Objects(objects) => {
-                return self.explained(current, objects, query, looks, (value, no_value));
-            }
-            ValuesOf::Namespace(namespace) => namespace,
-        };
-        let sought = self.sought(current, query, looks)?;
-        let (of, group) = sought.lookup.external_group(sought.in_namespace, namespace);
-        let selected = match sought.in_namespace {
-            true => Selected::Namespace(namespace),
-            false => Selected::All,
-        };
-        let named = (&*sought.name, &*of, selected);
-        sought.lookup.explained(named, group, (value, no_value))
-    }
-
-    fn explained(
-        &self,
-        current: Option<&ServedSnapshot>,
-        objects: &ObjectSelection,
-        query: &Query,
-        looks: u64,
-        (value, mut no_value): (Option<Value>, Option<String>),
-    ) -> Result<Explanation, ProviderError> {
-        let metric = self.metric(&query.metric);
-        let (Which::Named(name), Some((metric, spec)), Some(current)) =
-            (&objects.which, metric, current)
-        else {
-            return Err(ProviderError::NoSuchMetric);
-        };
-        let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
-        let lookup = current.lookup(metric, spec, query, looks)?;
-        let group = current.snapshot.layout().object(resource, namespace, name);
-        let selected = match (resource, namespace) {
-            ("pods", Some(namespace)) => Selected::Pod(namespace, name),
-            (_, Some(namespace)) => Selected::PodsOf(namespace),
-            ("namespaces", None) => Selected::Namespace(name),
-            (_, None) => Selected::Devices,
-        };
-        if let (None, Some(namespace)) = (&group, namespace) {
-            let why = match resource {
-                "pods" => elsewhere(&current.snapshot, namespace, name),
-                _ => None,
-            };
-            let why = why.or_else(|| not_listed(&current.snapshot, resource, namespace, name));
-            no_value = why.or(no_value);
-        }
-        let group = group.filter(|_| lookup.spec.measure != Measure::OriginalAverage);
-        let named = (&*query.metric, &*described(query), selected);
-        lookup.explained(named, group, (value, no_value))
+        let lookup = self.lookup(current, query, looks)?;
+        let outcome = Outcome::of(lookup.result().as_ref().map_err(Clone::clone))?;
+        lookup.explanation(query, outcome)
     }
 }
 
@@ -89,23 +74,23 @@ impl GpuProvider {
 pub(super) fn explained_by_rule(
     query: &Query,
     rule: Option<&Rule>,
-    asked: Result<(StoreQuery, Arc<Answer>), ProviderError>,
-    sum: Sum,
+    found: Result<RuleValues, ProviderError>,
 ) -> Result<Explanation, ProviderError> {
-    let (asked, value, no_value) = sum.after(asked)?;
+    let values = found.as_ref().map(|found| &found.values);
+    let Outcome { value, no_value } = Outcome::of(values.map_err(Clone::clone))?;
     let (place, series) = rule.map_or(("a rule", "?"), |it| (&it.place, &it.series_query));
     let at = value.map_or(query.now, |value| value.at);
+    let mut notes = vec![format!("{place} is about the series {series}")];
+    notes.extend(found.iter().map(|found| result_note(&found.result)));
     Ok(Explanation {
         metric: query.metric.clone(),
         of: described(query),
         meaning: format!("the answer of Prometheus to the query of {place} of the configuration"),
         value: value.map(|value| ExplainedValue::of(&value, query.now)),
         no_value,
-        notes: std::iter::once(format!("{place} is about the series {series}"))
-            .chain(asked.iter().map(|(_, answer)| said(answer)))
-            .collect(),
-        promql: asked.map(|(ask, _)| Promql {
-            query: ask.promql.to_string(),
+        notes,
+        promql: found.ok().map(|found| Promql {
+            query: found.query.promql.to_string(),
             time: at.to_string(),
             leaves_out: None,
         }),
@@ -113,8 +98,8 @@ pub(super) fn explained_by_rule(
     })
 }
 
-/// Describes an answer. Its samples may belong to other objects, so they are only counted.
-fn said(answer: &Answer) -> String {
+/// Describes the result of a query. Its samples may belong to other objects, so they are only counted.
+fn result_note(answer: &Answer) -> String {
     match answer {
         Answer::Vector(samples) if samples.is_empty() => "its query has no result".to_owned(),
         Answer::Vector(samples) => format!("its query has {} samples as result", samples.len()),
@@ -127,7 +112,7 @@ fn said(answer: &Answer) -> String {
 
 /// The note that series place the pod on other nodes, which may be why it has no GPUs;
 /// `None`: they do not.
-fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
+fn placed_elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
     let layout = snapshot.layout();
     let node = layout.inventory().pod(namespace, name)?.node.as_deref()?;
     let named = layout.nodes_of_claims(namespace, name);
@@ -174,67 +159,50 @@ fn described(query: &Query) -> String {
     format!("{} {}", objects.resource, place.join("/"))
 }
 
-/// The value to explain. If an external metric has several values, it is their sum, as the
-/// autoscaler computes it.
-#[derive(Debug, Default)]
-pub(super) struct Sum(Option<Value>);
-
-impl Sum {
-    pub(super) fn add(&mut self, value: Value) {
-        match &mut self.0 {
-            Some(sum) => sum.value += value.value,
-            None => self.0 = Some(value),
-        }
-    }
-
-    /// The answer, the value, and why there is none.
-    fn after<T>(self, answer: Result<T, ProviderError>) -> Result<Outcome<T>, ProviderError> {
-        match answer {
-            Ok(given) if self.0.is_none() => {
-                Ok((Some(given), None, Some("there is no value".to_owned())))
-            }
-            Ok(given) => Ok((Some(given), self.0, None)),
-            Err(ProviderError::NoValue(reason)) => Ok((None, None, Some(reason))),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The answer, the value, and why there is none.
-type Outcome<T> = (Option<T>, Option<Value>, Option<String>);
-
 impl Lookup<'_> {
-    /// The explanation of the value of a metric, of an object whose devices are `group`.
-    fn explained(
-        &self,
-        (metric, of, selected): (&str, &str, Selected<'_>),
-        group: Option<&Object>,
-        answer: (Option<Value>, Option<String>),
-    ) -> Result<Explanation, ProviderError> {
+    /// The explanation of the value of an external metric or of one object.
+    fn explanation(&self, query: &Query, outcome: Outcome) -> Result<Explanation, ProviderError> {
+        let (mut of, mut group) = self.described();
+        let mut no_value = outcome.no_value;
+        let selected = match self.subject {
+            Subject::Objects { selection, .. } => {
+                let (resource, namespace) = (&*selection.resource, selection.namespace.as_deref());
+                let name = selection.name().ok_or(ProviderError::NoSuchMetric)?;
+                if let (None, Some(namespace)) = (group, namespace) {
+                    no_value = absent(self.snapshot, resource, namespace, name).or(no_value);
+                }
+                of = described(query);
+                group = group.filter(|_| self.spec.measure != Measure::OriginalAverage);
+                match (resource, namespace) {
+                    ("pods", Some(namespace)) => Selected::Pod(namespace, name),
+                    (_, Some(namespace)) => Selected::PodsOf(namespace),
+                    ("namespaces", None) => Selected::Namespace(name),
+                    (_, None) => Selected::Devices,
+                }
+            }
+            Subject::Namespace(namespace) => Selected::Namespace(namespace),
+            Subject::Cluster => Selected::All,
+        };
         // Each sample is read twice, for the value and for its own explanation. Those of
         // the longest window are read once more, for the idle time.
         let rows = group.map_or(0, |group| group.members.len() as u64);
         self.allow(rows * (2 * self.looks_per_row() + self.instants_held()))?;
-        let members = group.map_or(&[][..], |group| &group.members);
-        let rows = members
-            .iter()
-            .filter_map(|row| self.snapshot.layout().fact(*row));
-        let labels = self.narrowed.matchers(&rows.collect::<Vec<_>>());
+        let formula = self.narrowed.formula;
         let question = Question {
-            metric,
+            metric: &self.name,
             measure: &self.spec.measure,
-            formula: self
-                .narrowed
-                .formula
-                .unwrap_or(self.snapshot.policy().formula),
-            of,
+            formula: formula.unwrap_or(self.snapshot.policy().formula),
+            of: &of,
             selected,
-            labels: labels.as_deref(),
+            is_narrowed: self.narrowed.has_labels(),
             now: self.now,
         };
         let reasons = group.and_then(|group| self.reasons(group));
-        let group = group.unwrap_or_else(|| self.snapshot.layout().cluster());
-        let found = (group, reasons.as_ref());
+        let found = (
+            group.unwrap_or_else(|| self.snapshot.layout().cluster()),
+            reasons.as_ref(),
+        );
+        let answer = (outcome.value, no_value);
         let mut explanation = Explanation::of_group(&question, self.snapshot, found, answer);
         let wanted = self.narrowed.window.unwrap_or(self.snapshot.window());
         if (explanation.window.as_ref()).is_some_and(|it| it.seconds > wanted.as_secs_f64()) {
@@ -245,4 +213,13 @@ impl Lookup<'_> {
         }
         Ok(explanation)
     }
+}
+
+/// Why a namespaced object has no GPUs, if the cluster's objects tell.
+fn absent(snapshot: &Snapshot, resource: &str, namespace: &str, name: &str) -> Option<String> {
+    let elsewhere = match resource {
+        "pods" => placed_elsewhere(snapshot, namespace, name),
+        _ => None,
+    };
+    elsewhere.or_else(|| not_listed(snapshot, resource, namespace, name))
 }

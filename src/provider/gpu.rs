@@ -1,24 +1,18 @@
-//! Answers about GPUs, from the latest snapshot. A request for values of the default window
-//! takes no lock and sends no other request.
+//! GPU metrics, from the latest snapshot. Values of the default window need no lock and no
+//! other request.
 
-pub(super) mod external;
-
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::encoded::StoredItems;
-use super::lookup::{Lookup, ServedSnapshot};
+use super::lookup::{Lookup, ServedSnapshot, Subject};
 use super::{
-    CustomItem, CustomMetric, Item, ListedMetrics, ObjectSelection, ProviderError, Query,
-    ValueSink, ValuesOf, Which,
+    CustomMetric, ListedMetrics, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
 };
-use apimachinery::labels::Labels;
-use apimachinery::selector::Selector;
 use findings::{Report, source};
-use gpu_metrics::external::ExternalMetrics;
+use gpu_metrics::external::{CLUSTER_PREFIX, ExternalMetrics, FLEET_WINDOW, Reach};
 use gpu_metrics::inventory::ObjectKind;
-use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::Snapshot;
@@ -34,10 +28,6 @@ const WORKLOADS: [(&str, &str, &str); 6] = [
     ("statefulsets.apps", "StatefulSet", "apps/v1"),
 ];
 
-pub(super) fn workloads() -> [ObjectKind; 6] {
-    WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true))
-}
-
 /// The kinds for which every metric is served, except the original's average.
 fn kinds() -> Vec<ObjectKind> {
     let mut kinds = vec![
@@ -45,7 +35,8 @@ fn kinds() -> Vec<ObjectKind> {
         ObjectKind::namespace(),
         ObjectKind::node(),
     ];
-    kinds.extend(workloads());
+    let workload = |(resource, kind, version)| ObjectKind::new(resource, kind, version, true);
+    kinds.extend(WORKLOADS.map(workload));
     kinds
 }
 
@@ -62,7 +53,7 @@ const NOT_LISTED: &str = "the server may not list pods";
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
     listed: Arc<ListedMetrics>,
-    named: ExternalMetrics,
+    external: ExternalMetrics,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<ServedSnapshot>,
     /// The resource names by which pods request GPUs, as text.
@@ -87,11 +78,14 @@ impl GpuProvider {
         }
         custom.sort();
         let metrics: Arc<[MetricSpec]> = metrics.into();
-        let named = ExternalMetrics::new(Arc::clone(&metrics));
-        let external = named.names().to_vec();
+        let external = ExternalMetrics::new(Arc::clone(&metrics));
+        let names = external.names().to_vec();
         Self {
-            listed: Arc::new(ListedMetrics { custom, external }),
-            named,
+            listed: Arc::new(ListedMetrics {
+                custom,
+                external: names,
+            }),
+            external,
             kinds,
             current: ArcSwapOption::empty(),
             gpus: GpuResources::default().words().into(),
@@ -191,208 +185,74 @@ impl GpuProvider {
         self.findings.load_full()
     }
 
-    /// Passes every value to `sink`. On an error nothing is passed.
-    pub(crate) fn values(
-        &self,
-        query: &Query,
-        looks: u64,
-        sink: &mut dyn ValueSink,
-    ) -> Result<(), ProviderError> {
-        self.values_at(self.current.load().as_deref(), query, looks, sink)
+    /// The values of the metric of a query, if `looks` suffice.
+    pub fn values(&self, query: &Query, looks: u64) -> Result<MetricValues, ProviderError> {
+        let current = self.current.load_full();
+        self.lookup(current.as_ref(), query, looks)?.result()
     }
 
-    /// [`GpuProvider::values`] for one snapshot.
-    pub(super) fn values_at(
-        &self,
-        current: Option<&ServedSnapshot>,
-        query: &Query,
+    /// Resolves the names of a query for one snapshot.
+    pub(super) fn lookup<'a>(
+        &'a self,
+        current: Option<&'a Arc<ServedSnapshot>>,
+        query: &'a Query,
         looks: u64,
-        sink: &mut dyn ValueSink,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Lookup<'a>, ProviderError> {
         match &query.of {
-            ValuesOf::Objects(objects) => self.custom(current, objects, query, looks, sink),
-            ValuesOf::Namespace(namespace) => self.external(current, namespace, query, looks, sink),
+            ValuesOf::Objects(objects) => self.custom(current, objects, query, looks),
+            ValuesOf::Namespace(namespace) => self.external(current, namespace, query, looks),
         }
     }
 
-    fn custom(
-        &self,
-        current: Option<&ServedSnapshot>,
-        objects: &ObjectSelection,
+    fn custom<'a>(
+        &'a self,
+        current: Option<&'a Arc<ServedSnapshot>>,
+        objects: &'a ObjectSelection,
         query: &Query,
         looks: u64,
-        sink: &mut dyn ValueSink,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Lookup<'a>, ProviderError> {
         let metric = self.metric(&query.metric);
         let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
         let table = current.and_then(|current| current.snapshot.layout().table(&objects.resource));
-        let known = self
-            .kinds
-            .iter()
-            .find(|kind| *kind.resource == *objects.resource);
-        let kind = table
-            .map(|(_, table)| &table.kind)
-            .or(known)
-            .ok_or(ProviderError::NoSuchMetric)?;
-        if !is_offered(&spec.measure, kind) {
-            return Err(ProviderError::NoSuchMetric);
-        }
+        let mut known = self.kinds.iter();
+        let kind = match table {
+            Some((_, table)) => Some(&table.kind),
+            None => known.find(|kind| *kind.resource == *objects.resource),
+        };
+        let kind = kind.filter(|kind| is_offered(&spec.measure, kind));
+        let kind = kind.ok_or(ProviderError::NoSuchMetric)?;
         if kind.namespaced != objects.namespace.is_some() {
             return Err(ProviderError::WrongScope);
         }
         let current = current.ok_or_else(|| self.not_ready())?;
-        let lookup = current.lookup(metric, spec, query, looks)?;
-        if spec.measure == Measure::OriginalAverage {
-            return original_of_namespaces(&lookup, kind, &objects.which, sink);
-        }
-        let namespace = objects.namespace.as_deref();
-        match &objects.which {
-            Which::Named(name) => {
-                let found = table.and_then(|(kind, table)| {
-                    let index = table.find(namespace, name)?;
-                    Some((kind, table, index))
-                });
-                let value = match found {
-                    Some((kind, table, index)) => lookup.of_object(kind, table, index)?,
-                    None => None,
-                };
-                let value = value.ok_or_else(|| {
-                    let group = found.and_then(|(_, table, index)| table.objects.get(index));
-                    lookup.no_object(&format!("{} {name}", objects.resource), group, objects)
-                })?;
-                sink.item(Item::Custom(CustomItem {
-                    kind,
-                    namespace,
-                    name,
-                    value,
-                }));
-                Ok(())
-            }
-            Which::Matching(selector) => list(&lookup, table, namespace, selector, sink)?
-                .then_some(())
-                .ok_or_else(|| {
-                    lookup.no_object(&format!("the {} selected", objects.resource), None, objects)
-                }),
-        }
-    }
-}
-
-/// Passes the values of the matching objects to `sink`. Returns whether there was one.
-fn list(
-    lookup: &Lookup<'_>,
-    table: Option<(usize, &KindTable)>,
-    namespace: Option<&str>,
-    selector: &Selector,
-    sink: &mut dyn ValueSink,
-) -> Result<bool, ProviderError> {
-    let Some((kind, table)) = table else {
-        return Ok(false);
-    };
-    let (start, objects) = table.within(namespace);
-    lookup.allow((objects.len() * selector.requirements().len()) as u64)?;
-    let everything = selector.is_everything();
-    // The pods of a workload follow each other and share one label set.
-    let mut before: Option<(&Labels, bool)> = None;
-    let mut is_chosen = |labels| match before {
-        Some((known, matches)) if known.is_copy_of(labels) => matches,
-        _ => before.insert((labels, selector.matches(labels))).1,
-    };
-    let chosen = (start..)
-        .zip(objects)
-        .filter(|(_, object)| everything || is_chosen(&object.labels));
-    if lookup.is_foreseen() {
-        let chosen = chosen.map(|(index, _)| index);
-        return Ok(pass_stored(
-            lookup,
-            lookup.stored(kind, table),
-            chosen,
-            sink,
-        ));
-    }
-    let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
-    let values = lookup.values(&chosen)?;
-    let mut any = false;
-    for (object, value) in chosen.into_iter().zip(values) {
-        let Some(value) = value else { continue };
-        any = true;
-        sink.item(Item::Custom(CustomItem {
-            kind: &table.kind,
-            namespace,
-            name: &object.name,
-            value,
-        }));
-    }
-    Ok(any)
-}
-
-/// Passes the fresh values of these objects to `sink`, adjacent ones together. Returns whether
-/// there was one.
-fn pass_stored(
-    lookup: &Lookup<'_>,
-    stored: Option<StoredItems<'_>>,
-    objects: impl Iterator<Item = usize>,
-    sink: &mut dyn ValueSink,
-) -> bool {
-    let Some(mut stored) = stored else {
-        return false;
-    };
-    let values = stored.values;
-    let is_fresh = |object: &usize| {
-        let value = values.get(*object).and_then(Option::as_ref);
-        value.is_some_and(|value| lookup.is_fresh(value))
-    };
-    let mut pass = |stored: &StoredItems<'_>| {
-        if !stored.objects.is_empty() {
-            sink.stored(stored);
-        }
-    };
-    for object in objects.filter(is_fresh) {
-        if object != stored.objects.end {
-            pass(&stored);
-            stored.objects.start = object;
-        }
-        stored.objects.end = object + 1;
-    }
-    pass(&stored);
-    !stored.objects.is_empty()
-}
-
-/// The original's average, the same value for every namespace.
-fn original_of_namespaces(
-    lookup: &Lookup<'_>,
-    kind: &ObjectKind,
-    which: &Which,
-    sink: &mut dyn ValueSink,
-) -> Result<(), ProviderError> {
-    let value = lookup
-        .of_cluster()?
-        .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.layout().cluster())))?;
-    let mut item = |name: &str| {
-        sink.item(Item::Custom(CustomItem {
+        let subject = Subject::Objects {
             kind,
-            namespace: None,
-            name,
-            value,
-        }));
-    };
-    let selector = match which {
-        Which::Named(name) => {
-            item(name);
-            return Ok(());
-        }
-        Which::Matching(selector) => selector,
-    };
-    let layout = lookup.snapshot.layout();
-    let namespaces = &layout.inventory().namespaces;
-    let mut found = false;
-    for namespace in namespaces
-        .iter()
-        .filter(|namespace| selector.matches(&namespace.labels))
-    {
-        item(&namespace.name);
-        found = true;
+            table,
+            selection: objects,
+        };
+        Lookup::new(current, subject, (metric, spec), query, looks)
     }
-    found
-        .then_some(())
-        .ok_or_else(|| lookup.no_value("the namespaces selected", None))
+
+    fn external<'a>(
+        &'a self,
+        current: Option<&'a Arc<ServedSnapshot>>,
+        namespace: &'a str,
+        query: &Query,
+        looks: u64,
+    ) -> Result<Lookup<'a>, ProviderError> {
+        let metric = self.external.named(&query.metric);
+        let (metric, spec, reach) = metric.ok_or(ProviderError::NoSuchMetric)?;
+        let current = current.ok_or_else(|| self.not_ready())?;
+        let subject = match reach {
+            Reach::Namespace => Subject::Namespace(namespace),
+            Reach::Cluster | Reach::Prefixed | Reach::Fleet => Subject::Cluster,
+        };
+        let mut lookup = Lookup::new(current, subject, (metric, spec), query, looks)?;
+        match reach {
+            Reach::Fleet => lookup.prefer(FLEET_WINDOW),
+            Reach::Prefixed => lookup.name = Cow::Owned(format!("{CLUSTER_PREFIX}{}", spec.name)),
+            Reach::Namespace | Reach::Cluster => {}
+        }
+        Ok(lookup)
+    }
 }

@@ -1,20 +1,25 @@
 //! Answers one query from one snapshot. The values were computed with the snapshot, are
 //! cached, or are computed now.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::encoded::{EncodedTable, StoredItems};
 use super::narrow::Narrowed;
-use super::{ObjectSelection, ProviderError, Query, Which};
+use super::stored::{EncodedTable, StoredValues};
+use super::{
+    CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, Which,
+};
 use apimachinery::labels::Labels;
+use apimachinery::selector::Selector;
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::aggregate::{Absence, Missing, Reasons};
+use gpu_metrics::aggregate::Reasons;
 use gpu_metrics::grid::RowId;
-use gpu_metrics::inventory::InventoryOrigin;
+use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
@@ -44,11 +49,29 @@ pub(super) struct ServedSnapshot {
     pub(super) gpus: Arc<str>,
 }
 
+/// What a query is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject<'a> {
+    Objects {
+        kind: &'a ObjectKind,
+        /// The objects with GPUs, and the place of their table; `None`: there are none.
+        table: Option<(usize, &'a KindTable)>,
+        selection: &'a ObjectSelection,
+    },
+    /// An external metric of the devices of a namespace.
+    Namespace(&'a str),
+    /// An external metric of all devices.
+    Cluster,
+}
+
 /// A query with its metric and settings resolved.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
+    pub(super) current: &'a Arc<ServedSnapshot>,
     pub(super) snapshot: &'a Snapshot,
-    current: &'a ServedSnapshot,
+    pub(super) subject: Subject<'a>,
+    /// The name of the metric as in discovery.
+    pub(super) name: Cow<'a, str>,
     metric: usize,
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
@@ -69,26 +92,6 @@ impl ServedSnapshot {
         }
     }
 
-    pub(super) fn lookup<'a>(
-        &'a self,
-        metric: usize,
-        spec: &'a MetricSpec,
-        query: &Query,
-        looks: u64,
-    ) -> Result<Lookup<'a>, ProviderError> {
-        let snapshot = &*self.snapshot;
-        let windows = SHORTEST_WINDOW..=longest_window(snapshot);
-        Ok(Lookup {
-            snapshot,
-            current: self,
-            metric,
-            spec,
-            narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
-            now: query.now,
-            looks,
-        })
-    }
-
     /// The place of the cluster's value of a metric for a selector.
     fn of_cluster(&self, of: (usize, Narrowed)) -> CachedValue {
         let mut known = self.of_cluster.lock();
@@ -97,9 +100,38 @@ impl ServedSnapshot {
         }
         known.entry(of).or_default().clone()
     }
+
+    /// The encoded items of a metric for the objects of a kind.
+    pub(super) fn encoded(&self, kind: usize, metric: usize) -> &EncodedTable {
+        let objects = &self.snapshot.layout().tables()[kind].objects;
+        let place = kind * self.snapshot.metrics().len() + metric;
+        self.encoded[place].get_or_init(|| EncodedTable::new(objects.len()))
+    }
 }
 
 impl<'a> Lookup<'a> {
+    pub(super) fn new(
+        current: &'a Arc<ServedSnapshot>,
+        subject: Subject<'a>,
+        (metric, spec): (usize, &'a MetricSpec),
+        query: &Query,
+        looks: u64,
+    ) -> Result<Self, ProviderError> {
+        let snapshot = &*current.snapshot;
+        let windows = SHORTEST_WINDOW..=longest_window(snapshot);
+        Ok(Self {
+            current,
+            snapshot,
+            subject,
+            name: Cow::Borrowed(&spec.name),
+            metric,
+            spec,
+            narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
+            now: query.now,
+            looks,
+        })
+    }
+
     /// Sets the window, unless the selector sets one.
     pub(super) fn prefer(&mut self, window: Duration) {
         let longest = longest_window(self.snapshot);
@@ -114,83 +146,179 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    pub(super) fn fresh(&self, value: Option<Value>) -> Option<Value> {
-        value.filter(|value| self.is_fresh(value))
+    fn fresh(&self, value: Option<Value>) -> Option<Value> {
+        value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
     }
 
-    /// Whether a value may be served.
-    pub(super) fn is_fresh(&self, value: &Value) -> bool {
-        value.is_fresh(self.now) && value.value.is_finite()
+    /// The values of the subject.
+    ///
+    /// # Errors
+    /// When there are none, or they need more looks than the limit.
+    pub(super) fn result(&self) -> Result<MetricValues, ProviderError> {
+        let (kind, table, selection) = match self.subject {
+            Subject::Objects {
+                kind,
+                table,
+                selection,
+            } => (kind, table, selection),
+            Subject::Namespace(namespace) => {
+                let table = self.snapshot.layout().table("namespaces");
+                let value = self.of_object(table, None, namespace)?;
+                return self.one_external(value, Some(namespace));
+            }
+            Subject::Cluster => return self.one_external(self.of_cluster()?, None),
+        };
+        if self.spec.measure == Measure::OriginalAverage {
+            return self.original_of_namespaces(kind, &selection.which);
+        }
+        let namespace = selection.namespace.as_deref();
+        let values = match &selection.which {
+            Which::Named(name) => {
+                let value = self.of_object(table, namespace, name)?;
+                let values = value.map(|value| CustomValue {
+                    kind: kind.clone(),
+                    namespace: namespace.map(Arc::from),
+                    name: name.as_str().into(),
+                    value,
+                });
+                values.map(|value| MetricValues::Custom(vec![value]))
+            }
+            Which::Matching(selector) => match table {
+                Some(table) => self.list(table, namespace, selector)?,
+                None => None,
+            },
+        };
+        values.ok_or_else(|| self.no_value())
     }
 
-    /// Whether the values were computed together with the snapshot.
-    pub(super) fn is_foreseen(&self) -> bool {
-        self.narrowed.is_default()
+    fn one_external(
+        &self,
+        value: Option<Value>,
+        namespace: Option<&str>,
+    ) -> Result<MetricValues, ProviderError> {
+        let value = value.ok_or_else(|| self.no_value())?;
+        let pinned = self.narrowed.pinned();
+        let own = namespace.filter(|_| pinned.get("namespace").is_none());
+        let own = own.map(|namespace| ("namespace", namespace));
+        let labels = pinned.iter().map(|(name, value)| (&**name, &**value));
+        Ok(MetricValues::External(vec![ExternalValue {
+            metric: (&*self.name).into(),
+            labels: Labels::from_pairs(labels.chain(own)),
+            value,
+        }]))
     }
 
-    /// The value of an object of a kind that was computed together with the snapshot.
-    fn foreseen(&self, kind: usize, object: usize) -> Option<Value> {
+    /// The values of the matching objects; `None`: there are none.
+    fn list(
+        &self,
+        (kind, table): (usize, &KindTable),
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Option<MetricValues>, ProviderError> {
+        let (start, objects) = table.within(namespace);
+        self.allow((objects.len() * selector.requirements().len()) as u64)?;
+        let everything = selector.is_everything();
+        // The pods of a workload follow each other and share one label set.
+        let mut before: Option<(&Labels, bool)> = None;
+        let mut is_chosen = |labels| match before {
+            Some((known, matches)) if known.is_copy_of(labels) => matches,
+            _ => before.insert((labels, selector.matches(labels))).1,
+        };
+        let chosen = (start..)
+            .zip(objects)
+            .filter(|(_, object)| everything || is_chosen(&object.labels));
+        if self.narrowed.is_default() {
+            return Ok(self.stored(kind, chosen.map(|(index, _)| index)));
+        }
+        let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
+        let values = self.values(&chosen)?;
+        let found = chosen.into_iter().zip(values);
+        let found = found.filter_map(|(object, value)| {
+            Some(CustomValue {
+                kind: table.kind.clone(),
+                namespace: object.namespace.clone(),
+                name: Arc::clone(&object.name),
+                value: value?,
+            })
+        });
+        let found: Vec<CustomValue> = found.collect();
+        Ok((!found.is_empty()).then_some(MetricValues::Custom(found)))
+    }
+
+    /// The fresh values of these objects that were computed together with the snapshot.
+    fn stored(&self, kind: usize, objects: impl Iterator<Item = usize>) -> Option<MetricValues> {
         let values = self.snapshot.values(kind, self.metric);
-        self.fresh(values.get(object).copied().flatten())
-    }
-
-    /// The values of a kind that were computed together with the snapshot; none is chosen.
-    pub(super) fn stored(&self, kind: usize, table: &'a KindTable) -> Option<StoredItems<'a>> {
-        let metrics = self.snapshot.metrics().len();
-        let encoded = self.current.encoded.get(kind * metrics + self.metric)?;
-        Some(StoredItems {
-            table,
-            values: self.snapshot.values(kind, self.metric),
-            encoded: encoded.get_or_init(|| EncodedTable::new(table.objects.len())),
-            objects: 0..0,
+        let is_fresh = |object: &usize| {
+            let value = values.get(*object).copied().flatten();
+            self.fresh(value).is_some()
+        };
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for object in objects.filter(is_fresh) {
+            match ranges.last_mut() {
+                Some(range) if range.end == object => range.end += 1,
+                _ => ranges.push(object..object + 1),
+            }
+        }
+        (!ranges.is_empty()).then(|| {
+            MetricValues::Stored(StoredValues {
+                current: Arc::clone(self.current),
+                kind,
+                metric: self.metric,
+                objects: ranges,
+            })
         })
     }
 
-    /// The value of the object at this index of a kind's table.
-    pub(super) fn of_object(
+    /// The original's average, the same value for every namespace.
+    fn original_of_namespaces(
         &self,
-        kind: usize,
-        table: &KindTable,
-        index: usize,
-    ) -> Result<Option<Value>, ProviderError> {
-        if self.is_foreseen() {
-            return Ok(self.foreseen(kind, index));
+        kind: &ObjectKind,
+        which: &Which,
+    ) -> Result<MetricValues, ProviderError> {
+        let value = self.of_cluster()?.ok_or_else(|| self.no_value())?;
+        let names: Vec<Arc<str>> = match which {
+            Which::Named(name) => vec![name.as_str().into()],
+            Which::Matching(selector) => {
+                let all = self.snapshot.layout().inventory().namespaces.iter();
+                let chosen = all.filter(|namespace| selector.matches(&namespace.labels));
+                chosen.map(|it| Arc::clone(&it.name)).collect()
+            }
+        };
+        if names.is_empty() {
+            let reason = "no namespace matches the selector".to_owned();
+            return Err(ProviderError::NoValue(reason));
         }
-        let object = table.objects.get(index);
-        let values = self.values(object.as_slice())?;
+        let values = names.into_iter().map(|name| CustomValue {
+            kind: kind.clone(),
+            namespace: None,
+            name,
+            value,
+        });
+        Ok(MetricValues::Custom(values.collect()))
+    }
+
+    /// The value of an object of a kind.
+    fn of_object(
+        &self,
+        table: Option<(usize, &KindTable)>,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ProviderError> {
+        let found =
+            table.and_then(|(kind, table)| Some((kind, table, table.find(namespace, name)?)));
+        let Some((kind, table, index)) = found else {
+            return Ok(None);
+        };
+        if self.narrowed.is_default() {
+            let values = self.snapshot.values(kind, self.metric);
+            return Ok(self.fresh(values.get(index).copied().flatten()));
+        }
+        let values = self.values(table.objects.get(index).as_slice())?;
         Ok(values.into_iter().next().flatten())
     }
 
-    /// The table of namespaces with its index, and the index of a namespace in it.
-    fn namespace(&self, name: &str) -> Option<(usize, &'a KindTable, usize)> {
-        let (kind, table) = self.snapshot.layout().table("namespaces")?;
-        Some((kind, table, table.find(None, name)?))
-    }
-
-    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
-        match self.namespace(namespace) {
-            Some((kind, table, index)) => self.of_object(kind, table, index),
-            None => Ok(None),
-        }
-    }
-
-    /// The object of an external metric as text, and its devices.
-    pub(super) fn external_group(
-        &self,
-        in_namespace: bool,
-        namespace: &str,
-    ) -> (String, Option<&'a Object>) {
-        if !in_namespace {
-            let group = self.snapshot.layout().cluster();
-            return ("the cluster".to_owned(), Some(group));
-        }
-        let layout = self.snapshot.layout();
-        let group = layout.object("namespaces", None, namespace);
-        (format!("namespace {namespace}"), group)
-    }
-
-    pub(super) fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
-        if self.is_foreseen() {
+    fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
+        if self.narrowed.is_default() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
         let cluster = [self.snapshot.layout().cluster()];
@@ -214,7 +342,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Values that are not in the snapshot.
-    pub(super) fn values(&self, groups: &[&Object]) -> Result<Vec<Option<Value>>, ProviderError> {
+    fn values(&self, groups: &[&Object]) -> Result<Vec<Option<Value>>, ProviderError> {
         self.allow_rows(groups)?;
         let values = self.compute(groups).into_iter();
         Ok(values.map(|value| self.fresh(value)).collect())
@@ -276,144 +404,10 @@ impl<'a> Lookup<'a> {
         self.snapshot
             .reasons(group, measure, narrowed.formula, narrowed.window)
     }
-
-    /// The error that `of` has no value. `group` are its devices, if there are any.
-    pub(super) fn no_value(&self, of: &str, group: Option<&Object>) -> ProviderError {
-        let metric = &self.spec.name;
-        if self.narrowed.has_labels() {
-            return self.unmatched(of, group.map_or(&[], |group| &group.members));
-        }
-        let absence = group.map(|group| self.snapshot.absence(group));
-        let reason = match (absence.and_then(why), &self.current.trouble) {
-            (_, Some(trouble)) => {
-                format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
-            }
-            (Some(why), None) => format!("no value of {metric} for {of}: {why}"),
-            (None, None) => format!(
-                "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
-                 that dcgm-exporter is up and that its series reach Prometheus with pod labels"
-            ),
-        };
-        ProviderError::NoValue(reason)
-    }
-
-    /// The error that none of these rows, the GPUs of `of`, has the requested labels.
-    fn unmatched(&self, of: &str, rows: &[RowId]) -> ProviderError {
-        let metric = &self.spec.name;
-        let layout = self.snapshot.layout();
-        let facts = rows.iter().filter_map(|row| layout.fact(*row));
-        let models: Vec<String> = self.narrowed.other_models(facts).into_iter().collect();
-        let reason = match models.as_slice() {
-            [] => format!(
-                "no GPU of {of} with fresh samples for {metric} matches the metric selector"
-            ),
-            models => format!(
-                "no GPU of {of} is of the model that the metric selector names: there are {}",
-                models.join(", ")
-            ),
-        };
-        ProviderError::NoValue(reason)
-    }
-
-    fn rows_of(&self, objects: &ObjectSelection) -> Vec<RowId> {
-        let Some((_, table)) = self.snapshot.layout().table(&objects.resource) else {
-            return Vec::new();
-        };
-        let (_, within) = table.within(objects.namespace.as_deref());
-        let chosen = within
-            .iter()
-            .filter(|object| is_asked(&objects.which, &object.name, &object.labels));
-        chosen.flat_map(|object| object.members.clone()).collect()
-    }
-
-    /// Whether the objects are pods and none of them requests a GPU.
-    fn request_none(&self, objects: &ObjectSelection) -> bool {
-        let inventory = self.snapshot.layout().inventory();
-        if objects.resource != "pods" || inventory.authority != InventoryOrigin::Cluster {
-            return false;
-        }
-        let pods = inventory.pods_in(objects.namespace.as_deref()).iter();
-        let mut pods =
-            pods.filter(|pod| pod.is_live() && is_asked(&objects.which, &pod.name, &pod.labels));
-        pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
-    }
-
-    /// The error that objects have no value. Some reasons need a connected cluster.
-    pub(super) fn no_object(
-        &self,
-        of: &str,
-        group: Option<&Object>,
-        objects: &ObjectSelection,
-    ) -> ProviderError {
-        let by_labels =
-            matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
-        let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
-        if alone && (by_labels || by_owner) {
-            return ProviderError::NoValue(
-                "no cluster is connected, so labels and owners of pods are not known: \
-                 ask for pods by name, for all pods, namespaces or nodes"
-                    .to_owned(),
-            );
-        }
-        let rows = self.rows_of(objects);
-        if rows.is_empty() && self.request_none(objects) {
-            let (metric, gpus) = (&self.spec.name, &self.current.gpus);
-            let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
-            return ProviderError::NoValue(reason);
-        }
-        match self.narrowed.has_labels() {
-            true => self.unmatched(of, &rows),
-            false => self.no_value(of, group),
-        }
-    }
-}
-
-fn is_asked(which: &Which, name: &str, labels: &Labels) -> bool {
-    match which {
-        Which::Named(asked) => asked == name,
-        Which::Matching(selector) => selector.matches(labels),
-    }
 }
 
 fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
-}
-
-/// The reason why a group with GPUs has no value, and what to check; `None`: it has no GPU.
-fn why(absence: Absence) -> Option<String> {
-    Some(match absence {
-        Absence::NoDevice => return None,
-        Absence::StoreBehind { newest } => format!(
-            "Prometheus has had no new samples since {}: check that it scrapes dcgm-exporter, or the remote \
-             write before it",
-            newest.whole_second().date()
-        ),
-        Absence::Missing { why, devices, of } => {
-            let exporters = "check dcgm-exporter on their nodes";
-            let frozen = "restart dcgm-exporter on their nodes";
-            let xid = "look for Xid errors on their nodes";
-            let (what, since, remedy) = match why {
-                Missing::Silent(since) => ("have been silent", Some(since), exporters),
-                Missing::Frozen(since) => ("have unchanged readings", Some(since), frozen),
-                Missing::Lost(since) => ("are left out by their exporters", Some(since), xid),
-                Missing::Unseen => ("that its pods request have no samples", None, exporters),
-            };
-            let since = since.map(|since| format!(" since {}", since.whole_second().date()));
-            let since = since.unwrap_or_default();
-            format!("{devices} of {of} GPUs {what}{since}: {remedy}")
-        }
-        Absence::HandedOver { since } => format!(
-            "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
-             dcgm-exporter's series",
-            since.whole_second().date()
-        ),
-        Absence::TooFewReadings => {
-            "the window holds too few readings of it: values come with the next scrapes, \
-                                    or the exporter does not report the field"
-                .to_owned()
-        }
-    })
 }
 
 #[cfg(test)]

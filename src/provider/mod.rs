@@ -1,24 +1,23 @@
 //! The queries of autoscalers for values, and the providers that answer them.
 //!
 //! GPU metrics are answered from memory (`gpu`), and prometheus-adapter's rules from
-//! Prometheus' answers to their queries (`rules`). `composite` selects the provider and the
+//! Prometheus' results of their queries (`rules`). `composite` selects the provider and the
 //! thread. CPU and memory usage of pods and nodes is a separate query ([`usage`]).
 //!
 //! A provider has no HTTP, encoding or authorization. It waits for Prometheus itself, and
-//! runs long work on another thread. It passes values to a sink, so that an encoder can write
-//! them without an intermediate copy.
+//! runs long work on another thread.
 
+mod absence;
 pub mod composite;
 pub(crate) mod compute;
 pub mod devices;
-pub(crate) mod encoded;
 mod explain;
 pub mod gpu;
 mod lookup;
-mod matchers;
 pub mod narrow;
 pub mod rule_conditions;
 pub mod rules;
+pub(crate) mod stored;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod usage;
@@ -27,24 +26,24 @@ use std::future::ready;
 use std::sync::Arc;
 
 use adapter_rules::answer::Purpose;
+use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use devices::DevicesQuery;
-use encoded::StoredItems;
 use findings::Report;
 use futures_util::future::BoxFuture;
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
-use usage::{UsageAnswer, UsageQuery};
+use stored::StoredValues;
+use usage::{UsageQuery, UsageSamples};
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CustomMetric {
     /// `pods`, `deployments.apps`.
     pub resource: Arc<str>,
-    /// The metric's name.
     pub metric: Arc<str>,
     /// Whether the described objects are namespaced.
     pub namespaced: bool,
@@ -53,7 +52,7 @@ pub struct CustomMetric {
 /// The metrics that discovery lists.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListedMetrics {
-    /// Custom metrics, sorted by resource and metric, without duplicates.
+    /// Sorted by resource and metric, without duplicates.
     pub custom: Vec<CustomMetric>,
     /// The names of external metrics, sorted.
     pub external: Vec<Arc<str>>,
@@ -64,9 +63,8 @@ pub struct ListedMetrics {
 pub struct ObjectSelection {
     /// `pods`, `deployments.apps`: as in the path.
     pub resource: String,
-    /// The namespace; `None` for a cluster-scoped kind.
+    /// `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// The selected objects of the resource.
     pub which: Which,
 }
 
@@ -91,10 +89,18 @@ impl ObjectSelection {
 /// Selects objects of a kind.
 #[derive(Clone, Debug)]
 pub enum Which {
-    /// Exactly this object.
     Named(String),
     /// All objects whose labels match.
     Matching(Selector),
+}
+
+impl Which {
+    fn selects(&self, name: &str, labels: &Labels) -> bool {
+        match self {
+            Self::Named(wanted) => wanted == name,
+            Self::Matching(selector) => selector.matches(labels),
+        }
+    }
 }
 
 /// The objects of values.
@@ -109,10 +115,9 @@ pub enum ValuesOf {
 /// A query for the values of a metric.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The objects of the values.
     pub of: ValuesOf,
-    /// The metric. A custom metric matches exactly. An external one ignores case, because
-    /// the HPA controller sends it in lower case.
+    /// A custom metric matches exactly. An external one ignores case, because the HPA
+    /// controller sends it in lower case.
     pub metric: String,
     /// Selects series. May contain the reserved keys of docs/numbers.md, "Formulas".
     pub selector: Selector,
@@ -133,62 +138,31 @@ pub struct StoreQuery {
     pub purpose: Purpose,
 }
 
-/// One value of a custom metric.
-#[derive(Clone, Copy, Debug)]
-pub struct CustomItem<'a> {
-    /// The described object's kind.
-    pub kind: &'a ObjectKind,
-    pub namespace: Option<&'a str>,
-    pub name: &'a str,
+/// A value of a custom metric, with the object that it describes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomValue {
+    pub kind: ObjectKind,
+    pub namespace: Option<Arc<str>>,
+    pub name: Arc<str>,
     pub value: Value,
 }
 
-/// One value of an external metric.
-#[derive(Clone, Copy, Debug)]
-pub struct ExternalItem<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExternalValue {
     /// The metric's name as configured, not as requested.
-    pub metric: &'a str,
-    /// The labels of the value, sorted by name.
-    pub labels: &'a [(Arc<str>, Arc<str>)],
+    pub metric: Arc<str>,
+    pub labels: Labels,
     pub value: Value,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Item<'a> {
-    /// Of a custom metric.
-    Custom(CustomItem<'a>),
-    /// Of an external metric.
-    External(ExternalItem<'a>),
+/// The values of a query. Those of a custom metric are in the order of the objects' names.
+#[derive(Debug)]
+pub enum MetricValues {
+    Custom(Vec<CustomValue>),
+    /// Those of a custom metric that a snapshot has, with their encoded items.
+    Stored(StoredValues),
+    External(Vec<ExternalValue>),
 }
-
-impl Item<'_> {
-    pub(crate) const fn value(&self) -> Value {
-        match self {
-            Self::Custom(item) => item.value,
-            Self::External(item) => item.value,
-        }
-    }
-}
-
-/// Receives the values of a query.
-pub trait ValueSink {
-    fn item(&mut self, item: Item<'_>);
-
-    /// Values of adjacent objects of a snapshot, whose encoded items are kept with it.
-    fn stored(&mut self, items: &StoredItems<'_>) {
-        for item in items.items() {
-            self.item(Item::Custom(item));
-        }
-    }
-}
-
-impl<F: FnMut(Item<'_>)> ValueSink for F {
-    fn item(&mut self, item: Item<'_>) {
-        self(item);
-    }
-}
-
-pub type Sink<'a> = dyn ValueSink + Send + 'a;
 
 /// Why a query has no answer. Independent of HTTP; `api::failure` maps it. The texts are
 /// for the client, and do not change as long as the reason does not.
@@ -224,8 +198,8 @@ pub enum ProviderError {
     Unavailable,
 }
 
-/// An answer to wait for.
-pub type Answering<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;
+/// A result to wait for.
+pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;
 
 /// Answers queries. Dropping a future cancels the query.
 pub trait Provider: Send + Sync + std::fmt::Debug {
@@ -233,15 +207,14 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// allocation.
     fn listed(&self) -> Arc<ListedMetrics>;
 
-    /// Passes every value to `sink`. Values of a custom metric are in the order of the
-    /// objects' names. Objects without a value are left out. With [`Which::Named`] at most
-    /// one item is passed.
-    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()>;
+    /// The values of a metric. Objects without a value are left out. With [`Which::Named`]
+    /// there is at most one.
+    fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues>;
 
     /// Explains the value of an external metric, or of one object by name. The user must
     /// have the right to read the value; the explanation needs no further right. A missing
     /// value is explained, and is no error.
-    fn explain<'a>(&'a self, _: &'a Query) -> Answering<'a, Explanation> {
+    fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
@@ -252,7 +225,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The devices of the GPU metrics, by the objects that hold or request them.
-    fn devices<'a>(&'a self, _: &'a DevicesQuery) -> Answering<'a, DeviceList> {
+    fn devices<'a>(&'a self, _: &'a DevicesQuery) -> ProviderFuture<'a, DeviceList> {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
@@ -262,7 +235,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The usage of objects. Objects without data are left out.
-    fn usage<'a>(&'a self, _: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
+    fn usage<'a>(&'a self, _: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 

@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::ProviderError;
-use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::labels::Labels;
 use apimachinery::selector::{MAX_NAME, Operator, Requirement, Selector};
@@ -17,6 +16,10 @@ use gpu_metrics::snapshot::takes_formula;
 /// Keys that are settings instead of labels (docs/numbers.md, "Formulas").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
+
+/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
+const MODEL: &str = "model";
+const CONTAINER: &str = "container";
 
 /// A parsed metric selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -109,24 +112,57 @@ impl Narrowed {
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
     }
 
-    /// The labels as PromQL matchers, with the label names and values of these rows. `None`:
-    /// matchers cannot express them.
-    pub(super) fn matchers(&self, rows: &[&RowFacts]) -> Option<Vec<String>> {
-        let of_one = |requirement| {
-            let rows = rows.iter().copied();
-            let rows = rows.map(|it| (&it.row.label_facts.labels, value_of(requirement, it)));
-            matcher(requirement, &rows.collect::<Vec<_>>())
-        };
-        let mut matchers: Vec<String> = self.labels.iter().map(of_one).collect::<Option<_>>()?;
-        matchers.retain(|matcher| !matcher.is_empty());
-        Some(matchers)
-    }
-
     /// The labels that the selector restricts to one value. The answer has these labels.
     pub(crate) fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
     }
+}
+
+/// Whether a label value satisfies a requirement. Selector values cannot contain spaces,
+/// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
+/// of node labels, with `-` or `_` for each character that is invalid in a selector.
+fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
+    let reads_as_one_of =
+        |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
+    match &requirement.operator {
+        Operator::Equals(wanted) => reads_as_one_of(std::slice::from_ref(wanted)),
+        Operator::NotEquals(unwanted) => !reads_as_one_of(std::slice::from_ref(unwanted)),
+        Operator::In(wanted) => reads_as_one_of(wanted),
+        Operator::NotIn(unwanted) => !reads_as_one_of(unwanted),
+        Operator::Exists
+        | Operator::DoesNotExist
+        | Operator::GreaterThan(_)
+        | Operator::LessThan(_) => requirement.holds(value),
+    }
+}
+
+/// Whether any form of a value is one of these values, which are sorted.
+fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
+    let is_wanted = |form: &[u8]| {
+        wanted
+            .binary_search_by(|wanted| wanted.as_bytes().cmp(form))
+            .is_ok()
+    };
+    is_wanted(value.as_bytes())
+        || [b'-', b'_'].into_iter().any(|stand_in| {
+            let mut form = [0; MAX_NAME];
+            spell(value, stand_in, &mut form).is_some_and(is_wanted)
+        })
+}
+
+/// A value with `stand_in` for each character that is invalid in a selector. `None`: it has
+/// no such character, or is longer than any selector value.
+fn spell<'f>(value: &str, stand_in: u8, form: &'f mut [u8; MAX_NAME]) -> Option<&'f [u8]> {
+    let (mut length, mut differs) = (0, false);
+    for letter in value.chars() {
+        let plain = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        differs |= !plain;
+        let byte = u8::try_from(letter).ok().filter(|_| plain);
+        *form.get_mut(length)? = byte.unwrap_or(stand_in);
+        length += 1;
+    }
+    form.get(..length).filter(|_| differs)
 }
 
 fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
@@ -211,6 +247,44 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
 mod tests {
     use super::*;
     use gpu_metrics::policy::{DeviceValue, Over, Reducer};
+
+    fn admits(text: &str, value: Option<&str>) -> bool {
+        let selector = Selector::parse(text).unwrap();
+        holds(&selector.requirements()[0], value)
+    }
+
+    #[test]
+    fn a_value_matches_in_each_form_that_a_selector_can_have() {
+        let h100 = Some("NVIDIA H100 80GB HBM3");
+        for wanted in ["NVIDIA-H100-80GB-HBM3", "NVIDIA_H100_80GB_HBM3"] {
+            assert!(admits(&format!("model={wanted}"), h100));
+            assert!(admits(&format!("model in (A100,{wanted},Z)"), h100));
+            assert!(!admits(&format!("model!={wanted}"), h100));
+            assert!(!admits(&format!("model notin (A100,{wanted},Z)"), h100));
+        }
+        let long = "a b".repeat(100);
+        for (selector, value, admitted) in [
+            ("model=NVIDIA-H100_80GB-HBM3", h100, false),
+            ("model=NVIDIA-H100", h100, false),
+            ("model!=NVIDIA-H100", h100, true),
+            ("model=caf-s", Some("cafés"), true),
+            ("model=a-b_c.d", Some("a-b_c.d"), true),
+            ("model=x", None, false),
+            ("model in (x,y)", None, false),
+            ("model!=x", None, true),
+            ("model notin (x)", None, true),
+            ("!model", None, true),
+            ("model", None, false),
+            // A form contains no sign, so it is not a number.
+            ("gpu<0", Some("+5"), false),
+            ("gpu>4", Some("5"), true),
+            // Longer than any value of a selector.
+            ("model=x", Some(&*long), false),
+            ("model!=x", Some(&*long), true),
+        ] {
+            assert_eq!(admits(selector, value), admitted, "{selector}: {value:?}");
+        }
+    }
 
     #[test]
     fn a_reserved_key_that_is_given_twice_is_rejected() {

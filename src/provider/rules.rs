@@ -1,9 +1,8 @@
-//! Answers for prometheus-adapter's rules. The list of metrics is in memory. Values are
-//! Prometheus' answers to the rules' queries.
+//! The metrics of prometheus-adapter's rules. Their list is in memory. Values are
+//! Prometheus' results of the rules' queries.
 
 #[cfg(test)]
 pub(crate) mod tests;
-mod workloads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +12,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::compute::ComputeLimit;
-use super::explain::{Sum, explained_by_rule};
+use super::explain::explained_by_rule;
 use super::rule_conditions::RuleConditions;
-use super::usage::{UsageAnswer, UsageQuery};
+use super::usage::{UsageQuery, UsageSamples};
 use super::{
-    Answering, CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection,
-    ProviderError, Query, Sink, StoreQuery, ValuesOf, Which,
+    CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
+    ProviderError, ProviderFuture, Query, StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -26,6 +25,7 @@ use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -53,13 +53,13 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
     fn inventory(&self) -> Arc<Inventory>;
 }
 
-/// Fetches answers of Prometheus, or returns cached ones.
-pub trait StoreAnswers: Send + Sync + std::fmt::Debug {
-    /// The answer to a query, for a request of this user.
+/// Fetches results from Prometheus, or returns cached ones.
+pub trait RuleStore: Send + Sync + std::fmt::Debug {
+    /// The result of a query, for a request of this user.
     ///
-    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`]. The
-    /// log has the reason and the query's rule.
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> Answering<'a, Arc<Answer>>;
+    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`], whose
+    /// reason is a condition of the rule.
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> ProviderFuture<'a, Arc<Answer>>;
 }
 
 /// The metrics in force.
@@ -75,54 +75,83 @@ pub struct InForce {
     pub kinds: Kinds,
 }
 
+/// A metric of a rule, while its rules are in force or a request for it is answered.
+#[derive(Debug)]
+pub(super) struct RuleMetric {
+    in_force: Arc<InForce>,
+    found: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    Custom(Custom),
+    /// With its configured name.
+    External(Arc<str>, External),
+}
+
+/// Values of a rule, the query for them, and its result.
+#[derive(Debug)]
+pub(super) struct RuleValues {
+    pub(super) values: MetricValues,
+    pub(super) query: StoreQuery,
+    pub(super) result: Arc<Answer>,
+}
+
 impl InForce {
-    /// The custom metric of a resource in the spelling of a request.
-    fn custom(&self, resource: &str, metric: &str) -> Option<&Custom> {
+    /// The custom metric of a resource in the spelling of a request; `None`: the external
+    /// metric.
+    fn find(&self, resource: Option<&str>, metric: &str) -> Option<Found> {
+        let Some(resource) = resource else {
+            let external = &self.registry.external;
+            // The HPA controller requests it in lower case.
+            let found = external.get_key_value(metric).or_else(|| {
+                let mut all = external.iter();
+                all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
+            });
+            return found.map(|(name, metric)| Found::External(Arc::clone(name), metric.clone()));
+        };
         let kind = self.kinds.of_request(resource)?;
         let key = (kind.resource(), Arc::from(metric));
-        self.registry.custom.get(&key)
+        self.registry.custom.get(&key).cloned().map(Found::Custom)
     }
 
-    /// The rule of a metric.
-    fn rule(&self, query: &Query) -> Option<&Rule> {
-        let metric = &query.metric;
-        match &query.of {
-            ValuesOf::Objects(objects) => {
-                let custom = self.custom(&objects.resource, metric);
-                let of_workloads = || self.of_workloads(&objects.resource, metric);
-                let rule = custom.map(|it| it.rule);
-                self.rules
-                    .get(rule.or_else(|| Some(of_workloads()?.rule()))?)
-            }
-            ValuesOf::Namespace(_) => {
-                let (_, external) = self.external(metric)?;
-                self.external_rules.get(external.rule)
-            }
-        }
-    }
-
-    /// The metrics for discovery.
-    fn listed(&self) -> ListedMetrics {
-        let custom = self.registry.custom.iter();
-        let custom = custom.map(|((resource, metric), custom)| CustomMetric {
+    /// The metrics for discovery, with those that are built in.
+    fn listed(&self, built_in: &ListedMetrics) -> ListedMetrics {
+        let of_rules = self.registry.custom.iter();
+        let of_rules = of_rules.map(|((resource, metric), custom)| CustomMetric {
             resource: Arc::clone(resource),
             metric: Arc::clone(metric),
             namespaced: custom.kind.namespaced,
         });
-        ListedMetrics {
-            custom: custom.chain(self.workload_metrics()).collect(),
-            external: self.registry.external.keys().cloned().collect(),
+        let mut custom: Vec<_> = of_rules.chain(built_in.custom.iter().cloned()).collect();
+        let external = self.registry.external.keys().chain(&built_in.external);
+        let mut external: Vec<Arc<str>> = external.cloned().collect();
+        custom.sort();
+        custom.dedup();
+        external.sort();
+        external.dedup();
+        ListedMetrics { custom, external }
+    }
+}
+
+impl RuleMetric {
+    fn rule(&self) -> Option<&Rule> {
+        match &self.found {
+            Found::Custom(custom) => self.in_force.rules.get(custom.rule),
+            Found::External(_, external) => self.in_force.external_rules.get(external.rule),
         }
     }
 
-    /// The external metric, with its configured name.
-    fn external(&self, metric: &str) -> Option<(&Arc<str>, &External)> {
-        let external = &self.registry.external;
-        // The HPA controller requests it in lower case.
-        external.get_key_value(metric).or_else(|| {
-            let mut all = external.iter();
-            all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
-        })
+    /// The query for the metric's values.
+    fn store_query(&self, promql: String) -> StoreQuery {
+        let rule = self.rule();
+        let key = rule.map(|rule| format!("{}.metricsQuery", rule.place).into());
+        StoreQuery {
+            promql: promql.into(),
+            key: key.unwrap_or_default(),
+            template: rule.map(Rule::metrics_query).unwrap_or_default(),
+            purpose: Purpose::Metric,
+        }
     }
 }
 
@@ -131,22 +160,21 @@ impl InForce {
 pub struct RuleProvider {
     current: ArcSwap<InForce>,
     listed: ArcSwap<ListedMetrics>,
+    /// The metrics that are served besides those of rules.
+    built_in: Arc<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
-    answers: Box<dyn StoreAnswers>,
+    store: Box<dyn RuleStore>,
     resource_rules: Option<Arc<ResourceRules>>,
     /// The limit of work for the usage of many pods.
     usage: Arc<ComputeLimit>,
     conditions: Arc<RuleConditions>,
 }
 
-/// A query, and Prometheus' answer to it.
-type Answered = (StoreQuery, Arc<Answer>);
-
 impl RuleProvider {
-    /// A provider without metrics before [`RuleProvider::publish`].
+    /// A provider without metrics of rules before [`RuleProvider::publish`].
     pub(crate) fn new(
         objects: Box<dyn ObjectNames>,
-        answers: Box<dyn StoreAnswers>,
+        store: Box<dyn RuleStore>,
         conditions: Arc<RuleConditions>,
     ) -> Self {
         // The error has no Retry-After, which would block a worker of the HPA controller.
@@ -154,11 +182,22 @@ impl RuleProvider {
         Self {
             current: ArcSwap::default(),
             listed: ArcSwap::default(),
+            built_in: Arc::default(),
             objects,
-            answers,
+            store,
             resource_rules: None,
             usage: Arc::new(usage),
             conditions,
+        }
+    }
+
+    /// The same provider, beside these metrics, which it lists too.
+    #[must_use]
+    pub(crate) fn beside(self, built_in: Arc<ListedMetrics>) -> Self {
+        Self {
+            listed: ArcSwap::new(Arc::clone(&built_in)),
+            built_in,
+            ..self
         }
     }
 
@@ -174,7 +213,7 @@ impl RuleProvider {
 
     /// Replaces the metrics in force.
     pub(crate) fn publish(&self, in_force: InForce) {
-        let listed = in_force.listed();
+        let listed = in_force.listed(&self.built_in);
         self.current.store(Arc::new(in_force));
         // The documents of discovery are made again only for another list.
         if **self.listed.load() != listed {
@@ -186,16 +225,11 @@ impl RuleProvider {
         self.listed.load_full()
     }
 
-    /// Whether a rule gives the custom metric of this resource; `None`: the external metric.
-    pub(super) fn has(&self, resource: Option<&str>, metric: &str) -> bool {
-        let in_force = self.current.load();
-        match resource {
-            Some(resource) => {
-                in_force.custom(resource, metric).is_some()
-                    || in_force.of_workloads(resource, metric).is_some()
-            }
-            None => in_force.external(metric).is_some(),
-        }
+    /// The custom metric of a resource, or the external metric (`None`), if a rule gives it.
+    pub(super) fn find(&self, resource: Option<&str>, metric: &str) -> Option<RuleMetric> {
+        let in_force = self.current.load_full();
+        let found = in_force.find(resource, metric)?;
+        Some(RuleMetric { in_force, found })
     }
 
     /// Whether the usage of pods and nodes is served.
@@ -221,121 +255,84 @@ impl RuleProvider {
         Ok(names)
     }
 
-    /// Passes the values of the answer to `sink`.
-    pub(super) async fn answered(
+    /// The values of a metric.
+    pub(super) async fn values(
         &self,
+        metric: &RuleMetric,
         query: &Query,
-        sink: &mut Sink<'_>,
-    ) -> Result<Answered, ProviderError> {
-        match &query.of {
-            ValuesOf::Objects(objects) => self.custom(objects, query, sink).await,
-            ValuesOf::Namespace(namespace) => self.external(namespace, query, sink).await,
+    ) -> Result<RuleValues, ProviderError> {
+        match (&metric.found, &query.of) {
+            (Found::Custom(custom), ValuesOf::Objects(objects)) => {
+                self.custom(metric, custom, objects, query).await
+            }
+            (Found::External(name, external), ValuesOf::Namespace(namespace)) => {
+                let rules = &metric.in_force.external_rules;
+                let promql = external.query(rules, namespace, &query.selector);
+                let promql = promql.map_err(|error| match error {
+                    // As upstream, an external metric of a faulty rule is unavailable.
+                    Unanswerable::Rule(_) => ProviderError::Unavailable,
+                    error => unanswerable(error),
+                })?;
+                let store_query = metric.store_query(promql);
+                let result = self.store.fetch(&store_query, &query.user).await?;
+                Ok(RuleValues {
+                    values: MetricValues::External(external_values(name, &result)?),
+                    query: store_query,
+                    result,
+                })
+            }
+            _ => Err(ProviderError::NoSuchMetric),
         }
     }
 
     async fn custom(
         &self,
+        metric: &RuleMetric,
+        custom: &Custom,
         objects: &ObjectSelection,
         query: &Query,
-        sink: &mut Sink<'_>,
-    ) -> Result<Answered, ProviderError> {
-        let current = self.current.load_full();
-        let custom = current.custom(&objects.resource, &query.metric);
-        let Some(custom) = custom else {
-            return self.workloads(&current, objects, query, sink).await;
-        };
-        let (rules, namespace) = (&current.rules, objects.namespace.as_deref());
+    ) -> Result<RuleValues, ProviderError> {
+        let namespace = objects.namespace.as_deref();
         if custom.kind.namespaced != namespace.is_some() {
             return Err(ProviderError::WrongScope);
         }
         let names = self.names(&custom.kind, objects).await?;
         let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let promql = custom
-            .query(rules, namespace, &of, &query.selector)
-            .map_err(unanswerable)?;
-        let (ask, answer) = self.fetch(promql, rules.get(custom.rule), query).await?;
-        pass_objects(custom, namespace, &names, &answer, sink)?;
-        Ok((ask, answer))
+        let promql = custom.query(&metric.in_force.rules, namespace, &of, &query.selector);
+        let store_query = metric.store_query(promql.map_err(unanswerable)?);
+        let result = self.store.fetch(&store_query, &query.user).await?;
+        let values = custom_values(custom, namespace, &names, &result)?;
+        Ok(RuleValues {
+            values: MetricValues::Custom(values),
+            query: store_query,
+            result,
+        })
     }
 
-    async fn external(
+    pub(super) async fn explain(
         &self,
-        namespace: &str,
+        metric: &RuleMetric,
         query: &Query,
-        sink: &mut Sink<'_>,
-    ) -> Result<Answered, ProviderError> {
-        let current = self.current.load_full();
-        let found = current.external(&query.metric);
-        let (metric, external) = found.ok_or(ProviderError::NoSuchMetric)?;
-        let rules = &current.external_rules;
-        let promql =
-            external
-                .query(rules, namespace, &query.selector)
-                .map_err(|error| match error {
-                    // As upstream, an external metric of a faulty rule is unavailable.
-                    Unanswerable::Rule(_) => ProviderError::Unavailable,
-                    error => unanswerable(error),
-                })?;
-        let (ask, answer) = self.fetch(promql, rules.get(external.rule), query).await?;
-        pass_series(metric, &answer, sink)?;
-        Ok((ask, answer))
+    ) -> Result<Explanation, ProviderError> {
+        explained_by_rule(query, metric.rule(), self.values(metric, query).await)
     }
 
-    async fn fetch(
-        &self,
-        promql: String,
-        rule: Option<&Rule>,
-        query: &Query,
-    ) -> Result<Answered, ProviderError> {
-        let ask = store_query(promql, rule);
-        let answer = self.answers.fetch(&ask, &query.user).await?;
-        Ok((ask, answer))
-    }
-
-    /// The answers to these queries, in their order.
-    async fn fetch_all(
-        &self,
-        asks: &[StoreQuery],
-        user: &str,
-    ) -> Result<Vec<Arc<Answer>>, ProviderError> {
-        let answers = asks.iter().map(|ask| self.answers.fetch(ask, user));
-        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
-        answers.try_collect().await
-    }
-
-    pub(super) async fn explained(&self, query: &Query) -> Result<Explanation, ProviderError> {
-        let mut sum = Sum::default();
-        let mut add = |item: Item<'_>| sum.add(item.value());
-        let answered = self.answered(query, &mut add).await;
-        let current = self.current.load();
-        explained_by_rule(query, current.rule(query), answered, sum)
-    }
-
-    pub(super) async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
-        let queries = self.resource_rules.clone();
-        let usage = UsageAnswer {
-            queries: queries.ok_or(ProviderError::NoSuchMetric)?,
+    pub(super) async fn usage(&self, query: &UsageQuery) -> Result<UsageSamples, ProviderError> {
+        let rules = self.resource_rules.clone();
+        let usage = UsageSamples {
+            rules: rules.ok_or(ProviderError::NoSuchMetric)?,
             inventory: self.objects.inventory(),
             query: query.clone(),
-            answers: Vec::new(),
+            results: Vec::new(),
             limit: Arc::clone(&self.usage),
             conditions: Arc::clone(&self.conditions),
         };
-        let (mut usage, asks) = usage.worked(UsageAnswer::asks).await?;
-        usage.answers = self.fetch_all(&asks, &query.user).await?;
+        let (mut usage, queries) = usage.worked(UsageSamples::store_queries).await?;
+        let results = queries.iter().map(|it| self.store.fetch(it, &query.user));
+        let results: Vec<_> = results.collect();
+        let results = stream::iter(results).buffered(SIDE_BY_SIDE);
+        usage.results = results.try_collect().await?;
         Ok(usage)
-    }
-}
-
-/// The query of a rule for a metric.
-fn store_query(promql: String, rule: Option<&Rule>) -> StoreQuery {
-    StoreQuery {
-        promql: promql.into(),
-        key: rule.map_or_else(Arc::default, |rule| {
-            format!("{}.metricsQuery", rule.place).into()
-        }),
-        template: rule.map(Rule::metrics_query).unwrap_or_default(),
-        purpose: Purpose::Metric,
     }
 }
 
@@ -362,15 +359,14 @@ const fn value(value: f64, at: Timestamp) -> Value {
     }
 }
 
-/// Passes the values of the objects with these names to `sink`.
-fn pass_objects(
+/// The values of the objects with these names.
+fn custom_values(
     custom: &Custom,
     namespace: Option<&str>,
     names: &[Arc<str>],
-    answer: &Answer,
-    sink: &mut Sink<'_>,
-) -> Result<(), ProviderError> {
-    let Answer::Vector(samples) = answer else {
+    result: &Answer,
+) -> Result<Vec<CustomValue>, ProviderError> {
+    let Answer::Vector(samples) = result else {
         return Err(ProviderError::Unavailable);
     };
     // As upstream, the last of several samples of an object counts.
@@ -378,46 +374,40 @@ fn pass_objects(
         .iter()
         .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
         .collect();
-    let kind = &custom.kind;
-    let described = ObjectKind::new(
-        &kind.resource(),
-        &kind.kind,
-        &kind.api_version(),
-        kind.namespaced,
-    );
-    for name in names {
-        if let Some(sample) = by_name.get(&**name) {
-            sink.item(Item::Custom(CustomItem {
-                kind: &described,
-                namespace,
-                name,
-                value: value(sample.value, sample.at),
-            }));
-        }
-    }
-    Ok(())
+    let Kind {
+        kind, namespaced, ..
+    } = &custom.kind;
+    let (resource, version) = (custom.kind.resource(), custom.kind.api_version());
+    let kind = ObjectKind::new(&resource, kind, &version, *namespaced);
+    let namespace: Option<Arc<str>> = namespace.map(Arc::from);
+    let values = names.iter().filter_map(|name| {
+        let sample = by_name.get(&**name)?;
+        Some(CustomValue {
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            name: Arc::clone(name),
+            value: value(sample.value, sample.at),
+        })
+    });
+    Ok(values.collect())
 }
 
-/// Passes the values of an external metric to `sink`.
-fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
-    let mut item = |labels: &[_], value| {
-        sink.item(Item::External(ExternalItem {
-            metric,
-            labels,
-            value,
-        }));
+fn external_values(
+    metric: &Arc<str>,
+    result: &Answer,
+) -> Result<Vec<ExternalValue>, ProviderError> {
+    let of = |labels, value| ExternalValue {
+        metric: Arc::clone(metric),
+        labels,
+        value,
     };
-    match answer {
+    match result {
         Answer::Vector(samples) => {
-            for sample in samples {
-                let labels = sample.labels.iter();
-                let labels = labels.map(|(name, value)| (Arc::clone(name), Arc::clone(value)));
-                let labels: Vec<_> = labels.collect();
-                item(&labels, value(sample.value, sample.at));
-            }
+            let samples = samples.iter();
+            let values = samples.map(|it| of(it.labels.clone(), value(it.value, it.at)));
+            Ok(values.collect())
         }
-        Answer::Scalar(number, at) => item(&[], value(*number, *at)),
-        Answer::Other(_) => return Err(ProviderError::Unavailable),
+        Answer::Scalar(number, at) => Ok(vec![of(Labels::default(), value(*number, *at))]),
+        Answer::Other(_) => Err(ProviderError::Unavailable),
     }
-    Ok(())
 }

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::composite::{AT_HAND, Composite};
 use super::devices::{DevicesQuery, kinds};
-use super::encoded::StoredItems;
 use super::gpu::GpuProvider;
 use super::{
-    CustomItem, Item, ObjectSelection, Provider, ProviderError, Query, ValueSink, ValuesOf, Which,
+    CustomValue, MetricValues, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which,
 };
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
@@ -102,11 +101,8 @@ impl Site {
         looks: u64,
     ) -> Result<Vec<Value>, ProviderError> {
         let query = self.query(of, selector);
-        let mut found = Vec::new();
-        self.provider.values(&query, looks, &mut |item: Item<'_>| {
-            found.push(item.value());
-        })?;
-        Ok(found)
+        let values = numbered(&self.provider.values(&query, looks)?);
+        Ok(values.into_iter().map(|(_, value)| value).collect())
     }
 
     fn cluster(&self, selector: &str, looks: u64) -> Result<Value, ProviderError> {
@@ -134,6 +130,23 @@ impl Site {
     }
 }
 
+/// The names of objects or the metric, each with its value.
+pub(crate) fn numbered(values: &MetricValues) -> Vec<(String, Value)> {
+    let custom = |it: &CustomValue| (it.name.to_string(), it.value);
+    match values {
+        MetricValues::Custom(values) => values.iter().map(custom).collect(),
+        MetricValues::Stored(stored) => stored.values().map(|it| custom(&it)).collect(),
+        MetricValues::External(values) => {
+            let values = values.iter();
+            let named = values.map(|it| {
+                let labels: Vec<_> = it.labels.iter().collect();
+                (format!("{} {labels:?}", it.metric), it.value)
+            });
+            named.collect()
+        }
+    }
+}
+
 fn anywhere() -> ValuesOf {
     ValuesOf::Namespace("any".to_owned())
 }
@@ -157,19 +170,13 @@ fn long() -> String {
 }
 
 #[test]
-fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
+fn an_explanation_of_narrowed_devices_has_no_query() {
     let site = Site::new();
-    let query = |selector: &str| site.explained(selector).promql.unwrap().query;
-    assert!(!query("window=1m").contains("gpu="));
-    let narrowed = query("gpu in (3,5),UUID!=GPU-x,window=1m");
-    assert!(!narrowed.contains("UUID!"), "{narrowed}");
-    // Once for the value, and once for its time.
-    let count = narrowed.matches(r#"gpu=~"3|5""#).count();
-    assert_eq!(count, 2 * query("").matches("timestamp").count());
+    assert!(site.explained("window=1m").promql.is_some());
     let told = site.explained("gpu>2");
     assert!(told.value.is_some() && told.promql.is_none());
     let mut notes = told.notes.iter();
-    assert!(notes.any(|it| it.contains("cannot be written as label matchers")));
+    assert!(notes.any(|it| it.contains("the metric selector narrows its devices by their labels")));
 }
 
 #[test]
@@ -284,41 +291,12 @@ async fn answers_computed_on_another_thread_are_equal() {
     let served = Composite::from(Arc::clone(&site.provider));
     for of in [anywhere(), pods_of(&site.namespace(), everything())] {
         let query = site.query(of.clone(), &long());
-        let mut found = Vec::new();
-        let mut sink = |item: Item<'_>| found.push(format!("{item:?}"));
-        served.values(&query, &mut sink).await.unwrap();
-        let mut wanted = Vec::new();
-        let mut sink = |item: Item<'_>| wanted.push(format!("{item:?}"));
-        site.provider.values(&query, ANY, &mut sink).unwrap();
+        let found = numbered(&served.values(&query).await.unwrap());
+        let wanted = numbered(&site.provider.values(&query, ANY).unwrap());
         assert_eq!(found, wanted);
     }
     let explained = served.explain(&site.query(anywhere(), &long())).await;
     assert_eq!(explained, Ok(site.explained(&long())));
-}
-
-/// Keeps the text of listed items, and counts how many were encoded for it.
-#[derive(Default)]
-struct Copied {
-    text: Vec<u8>,
-    encoded: AtomicUsize,
-}
-
-fn encode(item: &CustomItem<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("{item:?};").as_bytes());
-}
-
-impl ValueSink for Copied {
-    fn item(&mut self, item: Item<'_>) {
-        panic!("{item:?} is not stored");
-    }
-
-    fn stored(&mut self, items: &StoredItems<'_>) {
-        let counted = |item: &CustomItem<'_>, out: &mut Vec<u8>| {
-            self.encoded.fetch_add(1, Ordering::Relaxed);
-            encode(item, out);
-        };
-        items.append(0, counted, &mut self.text);
-    }
 }
 
 #[test]
@@ -339,17 +317,20 @@ fn items_are_encoded_once_a_snapshot_and_copied_while_they_are_fresh() {
         };
         let mut query = site.query(ValuesOf::Objects(selection), "");
         query.now = query.now + Duration::from_secs(second);
-        let mut wanted = Vec::new();
-        let mut sink = |item: Item<'_>| {
-            if let Item::Custom(item) = item {
-                encode(&item, &mut wanted);
-            }
+        let passed = site.provider.values(&query, ANY);
+        let (mut wanted, mut copied) = (Vec::new(), Vec::new());
+        let encoded = AtomicUsize::new(0);
+        let encode = |value: CustomValue, out: &mut Vec<u8>| {
+            encoded.fetch_add(1, Ordering::Relaxed);
+            out.extend_from_slice(format!("{value:?};").as_bytes());
         };
-        let passed = site.provider.values(&query, ANY, &mut sink);
-        let mut copied = Copied::default();
-        assert_eq!(site.provider.values(&query, ANY, &mut copied), passed);
-        assert!(copied.text == wanted, "after {second} s, {labels}");
-        assert!(lengths.is_empty() || copied.encoded.into_inner() == 0);
+        if let Ok(MetricValues::Stored(stored)) = &passed {
+            stored.append(0, encode, &mut copied);
+            let encoded = encoded.swap(0, Ordering::Relaxed);
+            assert!(lengths.is_empty() || encoded == 0);
+            stored.values().for_each(|value| encode(value, &mut wanted));
+        }
+        assert!(copied == wanted, "after {second} s, {labels}");
         lengths.push(wanted.len());
     }
     let [all, fewer, again, expired] = lengths[..] else {

@@ -28,7 +28,7 @@ const MOST_AT_HAND: usize = 2_000;
 /// The measured objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measured {
-    /// Pods, with a value per container.
+    /// With a value per container.
     Pods,
     Nodes,
 }
@@ -46,13 +46,10 @@ impl Measured {
 /// A query for the usage of objects.
 #[derive(Clone, Debug)]
 pub struct UsageQuery {
-    /// Pods or nodes.
     pub measured: Measured,
     /// The namespace of pods; `None`: all namespaces.
     pub namespace: Option<String>,
-    /// Selects objects by name or label.
     pub which: Which,
-    /// Selects objects by field.
     pub fields: FieldSelector,
     /// The time of the request.
     pub now: Timestamp,
@@ -92,15 +89,15 @@ struct Object<'a> {
     is_settled: bool,
 }
 
-/// The answer to a query for usage.
+/// Prometheus' samples for a query for usage.
 #[derive(Debug)]
-pub struct UsageAnswer {
-    pub(super) queries: Arc<ResourceRules>,
+pub struct UsageSamples {
+    pub(super) rules: Arc<ResourceRules>,
     /// The objects at the time of the query to Prometheus, because pods may change meanwhile.
     pub(super) inventory: Arc<Inventory>,
     pub(super) query: UsageQuery,
-    /// Prometheus' answers to the queries, in their order.
-    pub(super) answers: Vec<Arc<Answer>>,
+    /// Prometheus' results of the queries, in their order.
+    pub(super) results: Vec<Arc<Answer>>,
     /// The limit of the work for many objects.
     pub(super) limit: Arc<ComputeLimit>,
     pub(super) conditions: Arc<RuleConditions>,
@@ -118,8 +115,8 @@ struct UsageSample<'a> {
 
 type ByObject<'a> = HashMap<&'a str, Vec<UsageSample<'a>>>;
 
-impl UsageAnswer {
-    /// The result of `work` on the answer. In a large cluster it runs on another thread.
+impl UsageSamples {
+    /// The result of `work` on the samples. In a large cluster it runs on another thread.
     ///
     /// # Errors
     /// Those of `work`, or [`ProviderError::Saturated`] if other such work leaves no room.
@@ -138,7 +135,7 @@ impl UsageAnswer {
     }
 
     /// The queries to Prometheus: CPU and memory for each namespace.
-    pub(super) fn asks(&self) -> Result<Vec<StoreQuery>, ProviderError> {
+    pub(super) fn store_queries(&self) -> Result<Vec<StoreQuery>, ProviderError> {
         let query = &self.query;
         if query.measured == Measured::Nodes && self.inventory.nodes.is_empty() {
             // Every cluster has nodes, so an empty list means that the server may not list them.
@@ -151,8 +148,8 @@ impl UsageAnswer {
                 "no such {resource} is running"
             )));
         }
-        let asks = by_namespace(&chosen).map(|group| self.asks_of(group));
-        Ok(asks.collect::<Result<Vec<_>, _>>()?.concat())
+        let queries = by_namespace(&chosen).map(|group| self.queries_of(group));
+        Ok(queries.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// Passes the usage of each object to `sink`, in the order of their namespaces and
@@ -160,9 +157,9 @@ impl UsageAnswer {
     pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
         let chosen = chosen(&self.inventory, &self.query);
         let (mut told, mut named) = (false, [false; 2]);
-        for (group, answers) in by_namespace(&chosen).zip(self.answers.chunks_exact(2)) {
-            let cpu = by_object(&answers[0], self.label(&self.queries.cpu))?;
-            let memory = by_object(&answers[1], self.label(&self.queries.memory))?;
+        for (group, results) in by_namespace(&chosen).zip(self.results.chunks_exact(2)) {
+            let cpu = by_object(&results[0], self.label(&self.rules.cpu))?;
+            let memory = by_object(&results[1], self.label(&self.rules.memory))?;
             for (named, by_object) in named.iter_mut().zip([&cpu, &memory]) {
                 *named |= group.iter().any(|it| by_object.contains_key(it.name));
             }
@@ -182,7 +179,7 @@ impl UsageAnswer {
                     name: object.name,
                     labels: object.labels,
                     at: at.unwrap_or_default(),
-                    window: self.queries.window,
+                    window: self.rules.window,
                     parts: &parts,
                 });
             }
@@ -202,7 +199,7 @@ impl UsageAnswer {
         if !is_list || !chosen.iter().any(|it| it.is_settled) {
             return;
         }
-        let rules = [&self.queries.cpu, &self.queries.memory];
+        let rules = [&self.rules.cpu, &self.rules.memory];
         for (rule, _) in rules.into_iter().zip(named).filter(|(_, named)| !named) {
             let (key, query) = self.configured(rule);
             let (label, resource) = (self.label(rule), self.query.measured.resource());
@@ -229,17 +226,17 @@ impl UsageAnswer {
     }
 
     /// The queries to Prometheus for objects of one namespace.
-    fn asks_of(&self, group: &[Object<'_>]) -> Result<[StoreQuery; 2], ProviderError> {
+    fn queries_of(&self, group: &[Object<'_>]) -> Result<[StoreQuery; 2], ProviderError> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
-        let ask = |query: &ResourceRule| {
+        let query = |rule: &ResourceRule| {
             let promql = match self.query.measured {
-                Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
-                Measured::Nodes => query.of_nodes(&names),
+                Measured::Pods => rule.of_pods(namespace.unwrap_or_default(), &names),
+                Measured::Nodes => rule.of_nodes(&names),
             };
             // The rule's error was logged when the rule was parsed.
             let promql = promql.map_err(|_| ProviderError::Unavailable)?;
-            let (key, template) = self.configured(query);
+            let (key, template) = self.configured(rule);
             Ok(StoreQuery {
                 promql: promql.into(),
                 key: key.into(),
@@ -247,13 +244,13 @@ impl UsageAnswer {
                 purpose: Purpose::Resource,
             })
         };
-        Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])
+        Ok([query(&self.rules.cpu)?, query(&self.rules.memory)?])
     }
 
-    fn label<'q>(&self, query: &'q ResourceRule) -> &'q str {
+    fn label<'q>(&self, rule: &'q ResourceRule) -> &'q str {
         match self.query.measured {
-            Measured::Pods => &query.pod,
-            Measured::Nodes => &query.node,
+            Measured::Pods => &rule.pod,
+            Measured::Nodes => &rule.node,
         }
     }
 
@@ -274,9 +271,9 @@ impl UsageAnswer {
             };
             return Some(vec![("", amounts)]);
         }
-        let mut memory = by_container(memory, &self.queries.memory);
+        let mut memory = by_container(memory, &self.rules.memory);
         let mut parts = Vec::new();
-        for (container, cpu) in by_container(cpu, &self.queries.cpu) {
+        for (container, cpu) in by_container(cpu, &self.rules.cpu) {
             let amounts = Amounts {
                 cpu: cpu?,
                 memory: memory.remove(container)??,
@@ -307,11 +304,7 @@ fn by_namespace<'c>(chosen: &'c [Object<'c>]) -> impl Iterator<Item = &'c [Objec
 fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     let is_chosen = |object: &Object<'_>| {
         let namespace = object.namespace.unwrap_or_default();
-        let is_it = match &query.which {
-            Which::Named(name) => object.name == *name,
-            Which::Matching(selector) => selector.matches(object.labels),
-        };
-        is_it
+        query.which.selects(object.name, object.labels)
             && query.namespace.as_ref().is_none_or(|it| it == namespace)
             && query.fields.matches(namespace, object.name)
     };
@@ -341,10 +334,10 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     }
 }
 
-/// The samples of an answer by object. NaN, negative values and those beyond the largest
+/// The samples of a result by object. NaN, negative values and those beyond the largest
 /// quantity are no usage.
-fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
-    let Answer::Vector(samples) = answer else {
+fn by_object<'a>(result: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
+    let Answer::Vector(samples) = result else {
         return Err(ProviderError::Unavailable);
     };
     let mut by_object = ByObject::new();

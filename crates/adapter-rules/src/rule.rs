@@ -22,9 +22,6 @@ pub struct Rule {
     pub series_query: String,
     /// Which labels name objects.
     pub labels: ResourceLabels,
-    /// Whether its metric of pods is also a metric of the workloads that own the pods.
-    /// Upstream has no such setting. Rules of the file do not set it.
-    pub of_workloads: bool,
     /// Matchers in each query, besides those of the request. Empty for rules of the file,
     /// which have further matchers in `metricsQuery`.
     pub matchers: Vec<String>,
@@ -149,7 +146,6 @@ impl Reader {
             place: self.place.clone(),
             series_query,
             labels,
-            of_workloads: false,
             matchers: Vec::new(),
             namespaced,
             query,

@@ -50,7 +50,6 @@ impl Preset {
         let (entries, _) = yaml::first_document::<Vec<RuleEntry>>(self.text())?;
         let mut rules = Rules::resolve(&format!("presets.{}", self.word()), &entries);
         for rule in &mut rules.usable {
-            rule.of_workloads = true;
             rule.matchers.clone_from(&matchers);
         }
         Ok(rules)

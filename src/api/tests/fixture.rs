@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::provider::{
-    Answering, CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection,
-    Provider, ProviderError, Query, Sink, ValuesOf, Which,
+    CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
+    Provider, ProviderError, ProviderFuture, Query, ValuesOf, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -157,7 +157,7 @@ impl Fixture {
     }
 
     /// A fetch that never ends.
-    async fn fetch(&self, user: &str) -> Result<(), ProviderError> {
+    async fn fetch(&self, user: &str) -> Result<MetricValues, ProviderError> {
         if user == "unlucky" {
             return Err(ProviderError::Saturated);
         }
@@ -165,12 +165,11 @@ impl Fixture {
         std::future::pending().await
     }
 
-    async fn pass_custom(
+    async fn custom(
         &self,
         objects: &ObjectSelection,
         query: &Query,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<MetricValues, ProviderError> {
         self.begin()?;
         let is_of_kind = |object: &&Object| *object.kind.resource == *objects.resource;
         let of_kind = || self.objects.iter().filter(is_of_kind);
@@ -188,45 +187,42 @@ impl Fixture {
         if kind.namespaced != objects.namespace.is_some() {
             return Err(ProviderError::WrongScope);
         }
-        let mut found = false;
+        let mut found = Vec::new();
         for object in of_kind().filter(|object| object.namespace == objects.namespace.as_deref()) {
             let wanted = match &objects.which {
                 Which::Named(name) => object.name == *name,
                 Which::Matching(selector) => selector.matches(&object.labels),
             };
             if wanted && let Some(value) = mean(object, &query.selector)? {
-                found = true;
-                sink.item(Item::Custom(CustomItem {
-                    kind: &object.kind,
-                    namespace: object.namespace,
-                    name: &object.name,
+                found.push(CustomValue {
+                    kind: object.kind.clone(),
+                    namespace: object.namespace.map(Arc::from),
+                    name: object.name.as_str().into(),
                     value,
-                }));
+                });
             }
         }
         let none = || ProviderError::NoValue("it holds no GPU".to_owned());
-        found.then_some(()).ok_or_else(none)
+        let any = !found.is_empty();
+        any.then_some(MetricValues::Custom(found)).ok_or_else(none)
     }
 
-    fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
+    fn external(&self, query: &Query) -> Result<MetricValues, ProviderError> {
         self.begin()?;
         let mut names = self.external_names.iter();
         let name = names.find(|name| name.eq_ignore_ascii_case(&query.metric));
         let name = name.ok_or(ProviderError::NoSuchMetric)?;
-        let mut found = false;
-        for (labels, value) in &self.external {
-            let all = Labels::from_pairs(labels.iter().cloned());
-            if query.selector.matches(&all) {
-                found = true;
-                sink.item(Item::External(ExternalItem {
-                    metric: name,
-                    labels,
-                    value: *value,
-                }));
-            }
-        }
+        let all = self.external.iter().map(|(labels, value)| ExternalValue {
+            metric: Arc::clone(name),
+            labels: Labels::from_pairs(labels.iter().cloned()),
+            value: *value,
+        });
+        let found = all.filter(|it| query.selector.matches(&it.labels));
+        let found: Vec<ExternalValue> = found.collect();
         let none = || ProviderError::NoValue("no series matches the selector".to_owned());
-        found.then_some(()).ok_or_else(none)
+        let any = !found.is_empty();
+        any.then_some(MetricValues::External(found))
+            .ok_or_else(none)
     }
 }
 
@@ -274,14 +270,14 @@ impl Provider for Fixture {
         })
     }
 
-    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()> {
+    fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues> {
         match &query.of {
-            ValuesOf::Objects(objects) => Box::pin(self.pass_custom(objects, query, sink)),
-            ValuesOf::Namespace(_) => Box::pin(ready(self.pass_external(query, sink))),
+            ValuesOf::Objects(objects) => Box::pin(self.custom(objects, query)),
+            ValuesOf::Namespace(_) => Box::pin(ready(self.external(query))),
         }
     }
 
-    fn explain<'a>(&'a self, _: &'a Query) -> Answering<'a, Explanation> {
+    fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
         let device = ExplainedDevice {
             shared_with: 1,
             holders: ["ml/train-0".to_owned()].into(),

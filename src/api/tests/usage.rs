@@ -10,9 +10,9 @@ use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::tests::FakeObjects;
-use crate::provider::rules::{RuleProvider, StoreAnswers};
+use crate::provider::rules::{RuleProvider, RuleStore};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{Answering, ProviderError, StoreQuery};
+use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
 use adapter_rules::answer::Answer as Found;
 use gpu_metrics::inventory::{Pod, PodPhase};
 
@@ -32,8 +32,8 @@ struct Prometheus {
     down: bool,
 }
 
-impl StoreAnswers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> Answering<'a, Arc<Found>> {
+impl RuleStore for Prometheus {
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> ProviderFuture<'a, Arc<Found>> {
         let at = 1_767_323_045_999;
         let values = match ask.promql.contains("cpu") {
             true => [0.25, 2.0, 1.0, 3.5],

@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{Item, ListedMetrics, ObjectSelection, Provider, Query, ValuesOf};
+use crate::provider::tests::numbered;
+use crate::provider::{ListedMetrics, ObjectSelection, Provider, Query, ValuesOf};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Probe;
 use aggregated_apiserver::testing::log::logging;
@@ -101,11 +102,9 @@ pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, 
         now: clock::now(),
         user: String::new(),
     };
-    let mut value = None;
-    let mut sink = |item: Item<'_>| value = Some(item.value().value);
-    let asked = provider.values(&query, &mut sink).now_or_never();
-    asked.unwrap().map_err(|error| error.to_string())?;
-    Ok(value.unwrap())
+    let asked = provider.values(&query).now_or_never();
+    let values = asked.unwrap().map_err(|error| error.to_string())?;
+    Ok(numbered(&values)[0].1.value)
 }
 
 /// The running poll loop. Dropping this ends it.

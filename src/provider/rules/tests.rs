@@ -1,7 +1,5 @@
 //! Answers of rules, with a simulated cluster and Prometheus.
 
-mod workloads;
-
 use std::collections::BTreeMap;
 use std::future::ready;
 
@@ -10,7 +8,8 @@ use futures_util::FutureExt as _;
 use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{Answering, Provider};
+use crate::provider::tests::numbered;
+use crate::provider::{Provider, ProviderFuture};
 use adapter_rules::answer::VectorSample;
 use adapter_rules::raw::RuleEntry;
 use adapter_rules::registry::{Registry, Shape};
@@ -57,8 +56,8 @@ impl ObjectNames for FakeObjects {
 #[derive(Debug, Default)]
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
-impl StoreAnswers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> Answering<'a, Arc<Answer>> {
+impl RuleStore for Prometheus {
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> ProviderFuture<'a, Arc<Answer>> {
         let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
         let answer = answer.ok_or(ProviderError::Unavailable);
         Box::pin(ready(answer))
@@ -123,7 +122,7 @@ fn provider_of(promql: &'static str, samples: Vec<VectorSample>) -> Composite {
 
 /// A provider with rules and without GPU metrics.
 fn provider_by(rules: Vec<Rule>, objects: Box<dyn ObjectNames>, answers: Prometheus) -> Composite {
-    let rules = Arc::new(rule_provider(rules, objects, answers));
+    let rules = Arc::new(rule_provider(rules, objects, answers, Arc::default()));
     let no_gpus = Arc::new(GpuProvider::new(&[]));
     Composite::new(Some(rules), no_gpus, Vec::new())
 }
@@ -132,6 +131,7 @@ fn rule_provider(
     rules: Vec<Rule>,
     objects: Box<dyn ObjectNames>,
     answers: Prometheus,
+    built_in: Arc<ListedMetrics>,
 ) -> RuleProvider {
     let kinds = Kinds::new(vec![
         kind("", "pods", "pod", true),
@@ -150,6 +150,7 @@ fn rule_provider(
     let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
     registry.add_external(&external_rules, &external, &kinds);
     let provider = RuleProvider::new(objects, Box::new(answers), Arc::default());
+    let provider = provider.beside(built_in);
     provider.publish(InForce {
         rules,
         external_rules,
@@ -189,16 +190,9 @@ fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>,
 }
 
 fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, ProviderError> {
-    let mut items = Vec::new();
-    let mut sink = |item: Item<'_>| {
-        let name = match item {
-            Item::Custom(item) => item.name.to_owned(),
-            Item::External(item) => format!("{} {:?}", item.metric, item.labels),
-        };
-        items.push((name, item.value().value));
-    };
-    let asked = provider.values(query, &mut sink).now_or_never();
-    asked.unwrap().map(|()| items)
+    let asked = provider.values(query).now_or_never();
+    let values = numbered(&asked.unwrap()?).into_iter();
+    Ok(values.map(|(name, value)| (name, value.value)).collect())
 }
 
 fn everything() -> Which {
@@ -279,8 +273,9 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
 fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let rules = rules("rules", RULES);
     let objects = Box::new(FakeObjects::abc());
-    let rules = Arc::new(rule_provider(rules, objects, Prometheus::default()));
     let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
+    let rules = rule_provider(rules, objects, Prometheus::default(), gpus.listed());
+    let rules = Arc::new(rules);
     let both = Composite::new(Some(Arc::clone(&rules)), Arc::new(gpus), Vec::new());
     let listed = both.listed();
     assert!(Arc::ptr_eq(&listed, &both.listed()), "made once");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::gpu::GpuProvider;
-use super::super::{Item, ObjectSelection, ProviderError, Query, ValuesOf, Which};
+use super::super::{ObjectSelection, ProviderError, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -53,11 +53,9 @@ impl Asked {
     }
 
     fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, ProviderError> {
-        let mut found = None;
         let query = self.query(of, metric, by);
-        let mut sink = |item: Item<'_>| found = Some(item.value().value);
-        self.provider.values(&query, u64::MAX, &mut sink)?;
-        Ok(found.unwrap())
+        let values = self.provider.values(&query, u64::MAX)?;
+        Ok(super::numbered(&values)[0].1.value)
     }
 }
 

@@ -106,9 +106,9 @@ fn answer(
     rules: ResourceRules,
     inventory: Inventory,
     (measured, namespace, which): (Measured, Option<&str>, Which),
-) -> UsageAnswer {
-    UsageAnswer {
-        queries: Arc::new(rules),
+) -> UsageSamples {
+    UsageSamples {
+        rules: Arc::new(rules),
         inventory: Arc::new(inventory),
         query: UsageQuery {
             measured,
@@ -118,7 +118,7 @@ fn answer(
             now: Timestamp::from_secs(1_000),
             user: String::new(),
         },
-        answers: Vec::new(),
+        results: Vec::new(),
         limit: Arc::new(ComputeLimit::beside_values(ProviderError::Saturated)),
         conditions: Arc::default(),
     }
@@ -146,9 +146,9 @@ impl Scene {
     /// units: `ns/pod@10 container=1,2`.
     fn ask(&self, asked: (Measured, Option<&str>, Which)) -> Result<Vec<String>, ProviderError> {
         let mut answer = answer(rules(), self.inventory.clone(), asked);
-        let answers = answer.asks()?.into_iter();
-        let answers = answers.map(|ask| Arc::new(result(self.prometheus, &ask.promql)));
-        answer.answers = answers.collect();
+        let queries = answer.store_queries()?.into_iter();
+        let results = queries.map(|it| Arc::new(result(self.prometheus, &it.promql)));
+        answer.results = results.collect();
         let mut told = Vec::new();
         answer.pass(&mut |usage| {
             assert_eq!(usage.window, Duration::from_secs(60));
@@ -261,11 +261,11 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
 fn a_rule_without_a_sample_of_a_list_is_a_finding() {
     let found = |inventory: Inventory, asked, samples| {
         let mut answer = answer(rules(), inventory, asked);
-        let asks = answer.asks().unwrap();
-        let answers = asks
+        let queries = answer.store_queries().unwrap();
+        let results = queries
             .iter()
-            .map(|ask| Arc::new(result(samples, &ask.promql)));
-        answer.answers = answers.collect();
+            .map(|it| Arc::new(result(samples, &it.promql)));
+        answer.results = results.collect();
         let _ = answer.pass(&mut |_| {});
         let findings = answer.conditions.findings(answer.query.now).into_iter();
         findings.map(|it| it.object).collect::<Vec<_>>()

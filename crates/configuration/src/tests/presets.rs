@@ -138,5 +138,5 @@ fn rules_of_presets_select_series_by_the_configured_matchers() {
         r#"avg({__name__=~"vllm:(kv|gpu)_cache_usage_perc",cluster="a'<<b",namespace="n",pod="a"}) by (pod)"#
     );
     let own = of_cluster.rules.usable.last().unwrap();
-    assert!(own.matchers.is_empty() && !own.of_workloads, "as upstream");
+    assert!(own.matchers.is_empty(), "as upstream");
 }

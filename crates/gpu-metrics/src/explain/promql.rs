@@ -53,9 +53,9 @@ pub(super) fn same(
             "its devices have MIG instances, parts of processes or several ways of naming pods",
         );
     }
-    let of_labels = question
-        .labels
-        .ok_or("the metric selector cannot be written as label matchers")?;
+    if question.is_narrowed {
+        return Err("the metric selector narrows its devices by their labels");
+    }
     let signals = reasons.devices.iter().filter_map(|device| device.signal);
     let signals: BTreeSet<SignalId> = signals.collect();
     if signals.len() > 1 {
@@ -64,9 +64,8 @@ pub(super) fn same(
     let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms).max();
     let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
     let scheme = schemes.into_iter().next().flatten();
-    let mut matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
+    let matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
         .ok_or("it would have to list too many names")?;
-    matchers.extend_from_slice(of_labels);
     let matchers = match matchers.is_empty() {
         true => String::new(),
         false => format!("{{{}}}", matchers.join(",")),

@@ -17,8 +17,8 @@ pub struct Question<'a> {
     pub of: &'a str,
     /// How the group's series are selected. This also decides which pods may be named.
     pub selected: Selected<'a>,
-    /// The metric selector's labels as PromQL matchers; `None`: matchers cannot express them.
-    pub labels: Option<&'a [String]>,
+    /// Whether labels of the metric selector narrow the group's devices.
+    pub is_narrowed: bool,
     /// The time of the request, by the source's clock.
     pub now: Timestamp,
 }

@@ -84,7 +84,7 @@ impl Answers {
             formula: self.snapshot.policy().formula,
             of: object,
             selected,
-            labels: Some(&[]),
+            is_narrowed: false,
             now: self.now,
         };
         let reasons = self.snapshot.reasons(group, &spec.measure, None, None);

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::provider::devices::DevicesQuery;
-use crate::provider::usage::{UsageAnswer, UsageQuery};
+use crate::provider::usage::{UsageQuery, UsageSamples};
 use crate::provider::{
-    Answering, ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf, Which,
+    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf, Which,
 };
 use findings::Report;
 use gpu_metrics::devices::DeviceList;
@@ -21,7 +21,7 @@ use gpu_metrics::devices::DeviceList;
 struct Noting(Mutex<Vec<[String; 5]>>);
 
 impl Noting {
-    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> Answering<'_, T> {
+    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> ProviderFuture<'_, T> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         let reason = "it notes only".to_owned();
         Box::pin(ready(Err(ProviderError::NoValue(reason))))
@@ -33,7 +33,7 @@ impl Provider for Noting {
         Arc::default()
     }
 
-    fn values<'a>(&'a self, query: &'a Query, _: &'a mut Sink<'a>) -> Answering<'a, ()> {
+    fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues> {
         let (group, metric) = ("custom.metrics.k8s.io", &*query.metric);
         let objects = match &query.of {
             ValuesOf::Objects(objects) => objects,
@@ -58,7 +58,7 @@ impl Provider for Noting {
         Arc::default()
     }
 
-    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> Answering<'a, DeviceList> {
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> ProviderFuture<'a, DeviceList> {
         let namespace = asked.namespace.as_deref().unwrap_or_default();
         drop(self.note::<()>(["custom.metrics.k8s.io", namespace, "devices", "", ""]));
         Box::pin(ready(Ok(DeviceList::default())))
@@ -68,7 +68,7 @@ impl Provider for Noting {
         true
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
         let name = match &query.which {
             Which::Named(name) => name,
             Which::Matching(_) => "",

@@ -1,0 +1,125 @@
+//! The values that a snapshot has, with the encoded items of their list. An item is encoded
+//! when it is first listed, and copied into every further list.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use gpu_metrics::layout::KindTable;
+use gpu_metrics::metric::Value;
+
+use super::CustomValue;
+use super::lookup::ServedSnapshot;
+
+/// The number of encodings in which items are kept.
+pub(crate) const ENCODINGS: usize = 4;
+
+/// The number of adjacent objects that are encoded together. Pods of a workload are adjacent.
+const CHUNK: usize = 64;
+
+/// The encoded items of the objects of a chunk; an object without a value has no bytes.
+#[derive(Debug, Default)]
+struct EncodedChunk {
+    bytes: Vec<u8>,
+    /// The end of each object's bytes.
+    ends: Vec<usize>,
+}
+
+impl EncodedChunk {
+    /// The bytes of these objects of the chunk.
+    fn of(&self, objects: Range<usize>) -> &[u8] {
+        let end = |objects: usize| objects.checked_sub(1).map_or(0, |last| self.ends[last]);
+        &self.bytes[end(objects.start)..end(objects.end)]
+    }
+}
+
+/// The encoded items of a metric for all objects of a kind.
+#[derive(Debug)]
+pub(super) struct EncodedTable(Box<[[OnceLock<EncodedChunk>; ENCODINGS]]>);
+
+impl EncodedTable {
+    /// A table for this number of objects, in which no item is encoded yet.
+    pub(super) fn new(objects: usize) -> Self {
+        let chunks = 0..objects.div_ceil(CHUNK);
+        Self(chunks.map(|_| Default::default()).collect())
+    }
+}
+
+/// Values of a metric for objects of a kind.
+#[derive(Debug)]
+pub struct StoredValues {
+    pub(super) current: Arc<ServedSnapshot>,
+    /// The place of the kind's table.
+    pub(super) kind: usize,
+    /// The place of the metric.
+    pub(super) metric: usize,
+    /// Places of adjacent objects in the table. All have a value that may be served.
+    pub(super) objects: Vec<Range<usize>>,
+}
+
+impl StoredValues {
+    /// The values one by one.
+    pub fn values(&self) -> impl Iterator<Item = CustomValue> {
+        let objects = self.objects.iter().cloned().flatten();
+        objects.filter_map(|object| self.value(object))
+    }
+
+    fn table(&self) -> &KindTable {
+        &self.current.snapshot.layout().tables()[self.kind]
+    }
+
+    fn all(&self) -> &[Option<Value>] {
+        self.current.snapshot.values(self.kind, self.metric)
+    }
+
+    fn value(&self, object: usize) -> Option<CustomValue> {
+        let value = self.all().get(object).copied().flatten()?;
+        let table = self.table();
+        let object = table.objects.get(object)?;
+        Some(CustomValue {
+            kind: table.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: Arc::clone(&object.name),
+            value,
+        })
+    }
+
+    /// Appends the encoded items. `encode` appends an item that is listed for the first time,
+    /// always in the same way for an `encoding`, which is below [`ENCODINGS`].
+    pub fn append(
+        &self,
+        encoding: usize,
+        encode: impl Fn(CustomValue, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        let chunks = &self.current.encoded(self.kind, self.metric).0;
+        for range in &self.objects {
+            let pieces = || {
+                (range.start / CHUNK..range.end.div_ceil(CHUNK)).map(|chunk| {
+                    let (first, last) = (chunk * CHUNK, (chunk + 1) * CHUNK);
+                    let objects = range.start.max(first)..range.end.min(last);
+                    let encoded =
+                        chunks[chunk][encoding].get_or_init(|| self.encode(first..last, &encode));
+                    encoded.of(objects.start - first..objects.end - first)
+                })
+            };
+            out.reserve(pieces().map(<[u8]>::len).sum());
+            pieces().for_each(|piece| out.extend_from_slice(piece));
+        }
+    }
+
+    fn encode(
+        &self,
+        objects: Range<usize>,
+        encode: impl Fn(CustomValue, &mut Vec<u8>),
+    ) -> EncodedChunk {
+        let mut chunk = EncodedChunk::default();
+        for object in objects.start..objects.end.min(self.all().len()) {
+            if let Some(value) = self.value(object) {
+                encode(value, &mut chunk.bytes);
+            }
+            chunk.ends.push(chunk.bytes.len());
+        }
+        chunk.bytes.shrink_to_fit();
+        chunk
+    }
+}
