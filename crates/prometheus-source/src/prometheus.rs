@@ -3,7 +3,6 @@
 
 mod clock;
 mod endpoint;
-mod names;
 pub mod promql;
 mod transport;
 
@@ -11,24 +10,29 @@ mod transport;
 mod tests;
 
 use std::fmt;
+use std::time::Duration;
 
 use super::decode::{KeyHasher, SeriesReader};
 use super::error::Error;
 use super::query::{self, SeriesQuery};
-use crate::settings::PrometheusSettings;
+use crate::settings::{NameMatching, PrometheusSettings};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
 use endpoint::{Endpoint, Kind};
-use names::Names;
 use promql::PromqlClient;
 
 /// A Prometheus, or an engine that answers like one.
 pub struct Prometheus {
     endpoint: Endpoint,
     hasher: KeyHasher,
-    names: Names,
+    matching: NameMatching,
+    /// When the store last refused a query for several signals.
+    refused: Option<Timestamp>,
 }
+
+/// How long each signal has its own query after such a refusal.
+const SEPARATE_FOR: Duration = Duration::from_secs(600);
 
 /// The result of one fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +62,8 @@ impl Prometheus {
     /// When a certificate file or the settings of a cloud cannot be used.
     pub fn new(settings: PrometheusSettings, hasher: KeyHasher) -> Result<Self, Error> {
         Ok(Self {
-            names: Names::new(settings.name_matching),
+            matching: settings.name_matching,
+            refused: None,
             endpoint: Endpoint::new(settings)?,
             hasher,
         })
@@ -80,13 +85,14 @@ impl Prometheus {
     /// and refused no such query in the last ten minutes.
     #[must_use]
     pub fn combines(&self, now: Timestamp) -> bool {
-        self.names.combines(now)
+        let is_recent = |at: Timestamp| at <= now && now.since(at) < SEPARATE_FOR;
+        self.matching == NameMatching::Auto && !self.refused.is_some_and(is_recent)
     }
 
     /// Records that the store refused a query for several signals: each has its own query
     /// for the next ten minutes.
     pub fn separate(&mut self, refusal: &Error, now: Timestamp) {
-        if self.names.separate(now) {
+        if self.refused.replace(now).is_none() {
             tracing::info!(
                 source = self.address(),
                 "{refusal}; each field is queried by itself"
@@ -110,8 +116,9 @@ impl Prometheus {
         self.endpoint.renew().await;
         let fetched = self.read(query, now, take).await;
         if let Err(error) = &fetched
-            && self.names.refused(error)
+            && error.is_of_name_matching()
         {
+            self.matching = NameMatching::Exact;
             tracing::info!(
                 source = self.address(),
                 "the store matches metric names by equality only: each spelling is queried separately"
@@ -133,12 +140,14 @@ impl Prometheus {
         };
         let mut series = SeriesReader::new(&self.hasher, places.as_ref(), &mut batches, take);
         let mut fetched = Fetched::default();
-        let mut found = Vec::new();
-        for name in self.names.to_query(query.specs, now) {
+        let names = match self.matching {
+            NameMatching::Auto => vec![query::any_name(query.specs)],
+            NameMatching::Exact => query::each_name(query.specs),
+        };
+        for name in names {
             let matchers = &self.endpoint.settings.matchers;
-            let selector = query::range_selector(&name.matcher, matchers, query);
+            let selector = query::range_selector(&name, matchers, query);
             let form = self.endpoint.form(&selector, query.at);
-            let before = series.series;
             let received = self
                 .endpoint
                 .ask(Kind::Poll(now), &form, &mut series)
@@ -146,15 +155,9 @@ impl Prometheus {
             fetched.bytes += received.bytes;
             fetched.clock_skew = fetched.clock_skew.or(received.clock_skew);
             self.endpoint.check_matrix(received)?;
-            if series.series > before {
-                found.extend(name.spelling);
-            }
         }
         series.finish();
         (fetched.series, fetched.samples) = (series.series, series.samples);
-        if let [spec] = query.specs {
-            self.names.found(spec.id, found, now);
-        }
         Ok(fetched)
     }
 }

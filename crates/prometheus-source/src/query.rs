@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{any_of, quote};
+use apimachinery::promql::{any_of, equals, quote};
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 
@@ -51,6 +51,12 @@ pub(crate) fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
 pub fn any_name(specs: &[&SignalSpec]) -> String {
     let all: BTreeSet<String> = specs.iter().flat_map(|spec| spellings(spec)).collect();
     format!("__name__=~{}", any_of(all))
+}
+
+/// `__name__="A"` and so on: each spelling of the signals' names by itself.
+pub(crate) fn each_name(specs: &[&SignalSpec]) -> Vec<String> {
+    let all = specs.iter().flat_map(|spec| spellings(spec));
+    all.map(|name| equals("__name__", &name)).collect()
 }
 
 /// The range selector of a query, such as `{__name__=~"A|B",cluster="c"}[30s]`. `name` is

@@ -98,4 +98,8 @@ async fn after_a_refusal_each_signal_has_its_own_query_for_ten_minutes() {
     source.separate(&refusal, now());
     assert!(!source.combines(now()));
     assert!(source.combines(now() + Duration::from_secs(601)));
+    assert!(
+        source.combines(now() - Duration::from_secs(1)),
+        "the clock was set back"
+    );
 }
