@@ -29,13 +29,15 @@ pub struct Standalone {
 
 impl Standalone {
     /// Starts to poll `source`.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When a family of metrics is declared wrongly.
     pub fn start(
         config: Config,
         source: Prometheus,
         inventory: watch::Receiver<Arc<Inventory>>,
-    ) -> Self {
-        let telemetry = Telemetry::new();
+    ) -> prometheus::Result<Self> {
+        let telemetry = Telemetry::new()?;
         telemetry.configuration.store(Arc::new(config.shown()));
         let wiring = Wiring::new(&config, inventory, telemetry.clone());
         let values = Arc::clone(&wiring.provider);
@@ -45,11 +47,11 @@ impl Standalone {
         }
         let provider = Composite::from(Arc::clone(&values));
         let api = Api::new(Arc::new(provider), clock::now, telemetry);
-        Self {
+        Ok(Self {
             values,
             routes: router::open(&api),
             _polling: polling,
-        }
+        })
     }
 
     /// The metrics APIs, the health and the server's own metrics, for every client.

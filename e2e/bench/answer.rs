@@ -59,7 +59,7 @@ impl Served {
         let composite = Arc::new(Composite::from(Arc::clone(&provider)));
         Self {
             provider,
-            api: Api::new(composite, move || now, Telemetry::new()),
+            api: Api::new(composite, move || now, Telemetry::new().unwrap()),
             namespace,
             pods,
             runtime: runtime(),

@@ -90,9 +90,9 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     }
     let api_client = ApiClient::direct(lab.port, Some(identity_of(&admin)));
     let wanted = [
-        r#"gpu_metrics_apiserver_findings{code="GM408",severity="error"} 1.0"#,
-        r#"gpu_metrics_apiserver_findings{code="GM504",severity="error"} 1.0"#,
-        r#"gpu_metrics_apiserver_findings{code="GM507",severity="error"} 0.0"#,
+        r#"gpu_metrics_apiserver_findings{code="GM408",severity="error"} 1"#,
+        r#"gpu_metrics_apiserver_findings{code="GM504",severity="error"} 1"#,
+        r#"gpu_metrics_apiserver_findings{code="GM507",severity="error"} 0"#,
     ];
     let all = |reply: &Reply| wanted.iter().all(|line| reply.has(line));
     api_client.until("/metrics", all).await;

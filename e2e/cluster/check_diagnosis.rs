@@ -99,7 +99,7 @@ async fn a_refused_configuration(lab: &Lab) {
     await_found(lab, "GM603", &file, "config.yaml:1:");
     let api_client = ApiClient::direct(lab.port, Some(identity_of(lab.plane.kubeconfig())));
     let metrics = api_client.get("/metrics").await;
-    let counted = r#"gpu_metrics_apiserver_findings{code="GM603",severity="error"} 1.0"#;
+    let counted = r#"gpu_metrics_apiserver_findings{code="GM603",severity="error"} 1"#;
     assert!(metrics.has(counted), "{metrics:?}");
     lab.write_config(CONFIG);
     await_gone(lab, "GM603", &file);

@@ -139,7 +139,7 @@ impl Api {
             ApiTarget::HealthCheck(probe, name) => {
                 endpoints::check(health, *probe, name).ok_or(Refusal::NoSuchPath)?
             }
-            ApiTarget::Metrics => endpoints::metrics(metrics, headers),
+            ApiTarget::Metrics => endpoints::metrics(metrics),
             ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
                 self.documents().documents.response(path, headers)?
             }

@@ -12,7 +12,7 @@ use http::Method;
 use aggregated_apiserver::api::context::RequestContext;
 
 use crate::provider::ListedMetrics;
-use crate::telemetry::metrics::Class;
+use crate::telemetry::metrics::Metrics;
 
 use super::answers::Api;
 use super::group::MetricsGroup;
@@ -27,18 +27,49 @@ pub(super) async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let under_way = api.telemetry().metrics.begin_request();
+    let metrics = &*api.telemetry().metrics;
+    let in_flight = InFlight::begin(metrics);
     let response = next.run(request).await;
+    drop(in_flight);
     let listed = match parsed.target {
         Ok(ApiTarget::Custom(_)) => api.listed(),
         _ => Arc::default(),
     };
-    let class = class(&listed, &context.method, &parsed);
-    under_way.answered(class, response.status().as_u16(), context.began.elapsed());
+    let [verb, group, resource] = labels(&listed, &context.method, &parsed);
+    let code = response.status();
+    let values = [verb, group, resource, code.as_str()];
+    metrics.requests_total.add(values, 1);
+    let took = context.began.elapsed();
+    metrics
+        .request_duration_seconds
+        .observe([group, resource], took);
     response
 }
 
-fn class<'c>(listed: &'c ListedMetrics, method: &Method, parsed: &'c ParsedRequest) -> Class<'c> {
+/// A request in flight, until it is answered or its client has disconnected.
+struct InFlight(prometheus::Gauge);
+
+impl InFlight {
+    fn begin(metrics: &Metrics) -> Self {
+        let gauge = metrics.requests_in_flight.with([]);
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// The verb, the API group and the resource of a request. The group is empty for other paths;
+/// the resource is then what the path is for.
+fn labels<'c>(
+    listed: &'c ListedMetrics,
+    method: &Method,
+    parsed: &'c ParsedRequest,
+) -> [&'c str; 3] {
     let list = if parsed.watches() { "watch" } else { "list" };
     let custom = MetricsGroup::Custom.name();
     let (get, group, resource) = match &parsed.target {
@@ -66,11 +97,7 @@ fn class<'c>(listed: &'c ListedMetrics, method: &Method, parsed: &'c ParsedReque
             )
         }
     };
-    Class {
-        verb: verb(method, get),
-        group,
-        resource,
-    }
+    [verb(method, get), group, resource]
 }
 
 /// The verb as a label; `get` is the verb of a GET to this target.

@@ -5,6 +5,7 @@
 //! Only `check` makes the checks that read each autoscaler's workload and pods (GM508,
 //! GM511 and GM513), and those of the flags and permissions of the server's Deployment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding_reports::count;
@@ -22,7 +23,7 @@ const FIRST: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_secs(300);
 
 /// Checks the cluster until the task is cancelled.
-pub(super) async fn follow(client: Client, metrics: Metrics) {
+pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
     let mut wait = FIRST;
     let mut skipped = Condition::default();
     loop {

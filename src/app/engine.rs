@@ -5,6 +5,7 @@
 //! snapshot, even a failed one: its values age by their own timestamps.
 
 mod reports;
+mod telemetry;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::finding_reports::FindingLog;
-use super::measure;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
@@ -90,7 +90,7 @@ impl Wiring {
         let provider = GpuProvider::new(&metrics(config));
         let provider = Arc::new(provider.requested_by(&config.gpu_resources));
         let source = Arc::clone(&provider);
-        health.ask("metrics-source", Weight::Detail, move || source.trouble());
+        health.register_fn("metrics-source", Weight::Detail, move || source.trouble());
         let wiring = Self {
             inventory,
             provider,
@@ -106,8 +106,8 @@ impl Wiring {
 
     /// Clears both checks, because no engine polls.
     pub(super) fn rest(&self) {
-        self.first_round.show(None);
-        self.data_check.show(None);
+        self.first_round.set(None);
+        self.data_check.set(None);
     }
 }
 
@@ -240,7 +240,8 @@ impl Engine {
         let mut due: VecDeque<Selection> = VecDeque::new();
         for spec in &self.signals {
             if !self.pipeline.is_wanted(PROMETHEUS, spec.id, now) {
-                measure::rests(self.metrics(), (KEY, &spec.name));
+                let last = &self.metrics().query_last_success_timestamp_seconds;
+                last.set([KEY, &spec.name], None);
                 continue;
             }
             let range = self.pipeline.range(PROMETHEUS, spec.id, now);
@@ -272,7 +273,7 @@ impl Engine {
         let mut take = |batch: &Batch| {
             let report = pipeline.take_part(batch, now);
             if let Some(spec) = specs.iter().find(|spec| spec.id == batch.signal) {
-                measure::taken(metrics, &spec.name, &report);
+                telemetry::count_intake(metrics, &spec.name, &report);
                 log_refused(spec, &report);
             }
         };
@@ -304,18 +305,24 @@ impl Engine {
     fn answered(&mut self, selection: &Selection, took: Duration, round: &mut Round) {
         for spec in &selection.signals {
             self.pipeline.answered(PROMETHEUS, spec.id, round.now);
-            measure::ended(self.metrics(), (KEY, &spec.name), "success", took);
-            measure::read(self.metrics(), (KEY, &spec.name), round.now);
+            self.count_query(spec, "success", took);
+            let last = &self.metrics().query_last_success_timestamp_seconds;
+            last.set([KEY, &spec.name], round.now.as_secs_f64());
             round.answered.insert(spec.id);
         }
     }
 
     fn failed(&mut self, selection: &Selection, error: &Error, took: Duration, round: &mut Round) {
         for spec in &selection.signals {
-            let outcome = error.kind().label();
-            measure::ended(self.metrics(), (KEY, &spec.name), outcome, took);
+            self.count_query(spec, error.kind().label(), took);
             round.failed.insert(spec.id);
         }
+    }
+
+    fn count_query(&self, spec: &SignalSpec, outcome: &str, took: Duration) {
+        let metrics = self.metrics();
+        metrics.queries_total.add([KEY, &spec.name, outcome], 1);
+        metrics.query_duration_seconds.observe([&spec.name], took);
     }
 
     /// Ends a round: decides when the next one is due.
@@ -362,7 +369,7 @@ impl Engine {
         let report = self.judge(&snapshot);
         self.tell(&snapshot, now, took, &report);
         if is_ready {
-            self.wiring.first_round.show(None);
+            self.wiring.first_round.set(None);
         }
         let provider = &self.wiring.provider;
         provider.publish_despite(Arc::new(snapshot), self.trouble());

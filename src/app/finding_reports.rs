@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::provider::composite::SelfFindings;
-use crate::telemetry::metrics::{Metrics, catalog};
+use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use findings::codes::{Code, OF_DATA};
 use findings::{Finding, Severity};
@@ -23,7 +23,7 @@ pub(super) fn count(
             let number = found.iter().filter(of_both).count();
             let shown = number > 0 || (is_checked(code) && severity == code.severity);
             let number = shown.then_some(number as f64);
-            metrics.show(&catalog::FINDINGS, &[code.id, severity.name()], number);
+            metrics.findings.set([code.id, severity.name()], number);
         }
     }
 }
@@ -37,9 +37,7 @@ pub(super) fn own<F: IntoIterator<Item = Finding>>(
     let own: SelfFindings = Arc::new(move || find().into_iter().collect());
     let counted = Arc::clone(&own);
     let labels = [code.id, code.severity.name()];
-    metrics.read(&catalog::FINDINGS, &labels, move || {
-        Some(counted().len() as f64)
-    });
+    metrics.before_scrape(move |metrics| metrics.findings.set(labels, counted().len() as f64));
     own
 }
 
@@ -78,8 +76,6 @@ fn log(finding: &Finding) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::health::Health;
-    use crate::telemetry::metrics::Exposition;
     use aggregated_apiserver::testing::log::logging;
     use findings::codes::{GM408, GM409, GM512};
 
@@ -114,21 +110,21 @@ mod tests {
 
     #[test]
     fn skipped_checks_are_not_counted_as_zero() {
-        let metrics = Metrics::new(&Health::new());
+        let metrics = Metrics::new().unwrap();
         let shown = |looked: &[&Code], found: &[Finding]| {
             count(&metrics, &[&GM408, &GM409], found, |code| {
                 looked.iter().any(|it| it.id == code.id)
             });
-            let text = metrics.render(Exposition::Prometheus);
+            let text = metrics.render().unwrap();
             let family = "gpu_metrics_apiserver_findings";
             let lines = text.lines().filter_map(|line| line.strip_prefix(family));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
         let line = |severity, number| format!(r#"{{code="GM408",severity="{severity}"}} {number}"#);
         let mild = found(&GM408, "a").with_severity(Severity::Warning);
-        let both = [line("error", "0.0"), line("warning", "2.0")];
+        let both = [line("error", "0"), line("warning", "2")];
         assert_eq!(shown(&[&GM408], &[mild.clone(), mild.clone()]), both);
-        assert_eq!(shown(&[], &[mild]), [line("warning", "1.0")]);
+        assert_eq!(shown(&[], &[mild]), [line("warning", "1")]);
         assert_eq!(shown(&[], &[]), [""; 0]);
     }
 }

@@ -13,12 +13,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::backing::refused;
-use super::measure;
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
-use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
@@ -98,18 +96,13 @@ struct Discovered {
 /// The key of the condition that the kinds of the cluster are unknown.
 const KINDS: &str = "kinds of the cluster";
 
-/// A failure of a search in `/metrics`: `series` or `kinds`.
-fn count_failures(metrics: &Metrics, of: &str, count: u64) {
-    metrics.count(&catalog::RELIST_FAILURES, &[of], count);
-}
-
 impl Relist {
     /// Runs until cancelled.
     pub(crate) async fn run(self) {
         let (ended, is_over) = watch::channel(false);
         self.register_checks(is_over);
         for of in ["series", "kinds"] {
-            count_failures(&self.telemetry.metrics, of, 0);
+            self.count_failures(of, 0);
         }
         let mut known = Discovered::default();
         loop {
@@ -127,12 +120,12 @@ impl Relist {
         let health = &self.telemetry.health;
         // If Prometheus does not answer, a round takes minutes.
         let patience = Instant::now() + PATIENCE;
-        health.ask("rules", Weight::Readiness, move || {
+        health.register_fn("rules", Weight::Readiness, move || {
             let waits = !*is_over.borrow() && Instant::now() < patience;
             waits.then(|| "the search for the series of the rules has not ended".to_owned())
         });
         let (rules, conditions) = (Arc::clone(&self.rules), Arc::clone(&self.conditions));
-        health.ask("rule-series", Weight::Detail, move || {
+        health.register_fn("rule-series", Weight::Detail, move || {
             let findings = conditions.findings(clock::now()).into_iter();
             let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
             let all: Vec<String> = rules.faults.iter().cloned().chain(findings).collect();
@@ -179,7 +172,7 @@ impl Relist {
                 known.kinds = kinds;
                 self.check_overrides(&known.kinds);
             }
-            Err(_) => count_failures(&self.telemetry.metrics, "kinds", 1),
+            Err(_) => self.count_failures("kinds", 1),
         }
         let selectors = self.rules.iter().map(|rule| rule.series_query.clone());
         let selectors: BTreeSet<String> = selectors.collect();
@@ -199,7 +192,7 @@ impl Relist {
                 }
                 Err(_) => {
                     failed = true;
-                    count_failures(&self.telemetry.metrics, "series", 1);
+                    self.count_failures("series", 1);
                 }
             }
         }
@@ -241,27 +234,26 @@ impl Relist {
         }
     }
 
+    /// Counts failed searches of `series` or `kinds`.
+    fn count_failures(&self, of: &str, count: u64) {
+        let failures = &self.telemetry.metrics.rule_relist_failures_total;
+        failures.add([of], count);
+    }
+
     /// Shows the numbers of a round in `/metrics`.
     fn show(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
-        let show = |spec: &Spec, values: &[&str], number: f64| {
-            self.telemetry.metrics.show(spec, values, Some(number));
-        };
-        show(&catalog::RELIST_SECONDS, &[], began.elapsed().as_secs_f64());
+        let metrics = &self.telemetry.metrics;
+        let took = began.elapsed().as_secs_f64();
+        metrics.rule_relist_duration_seconds.set([], took);
         if !failed {
-            show(&catalog::RELIST_TIME, &[], measure::secs(clock::now()));
+            let last = &metrics.rule_relist_last_success_timestamp_seconds;
+            last.set([], clock::now().as_secs_f64());
         }
-        show(
-            &catalog::RULE_METRICS,
-            &["custom"],
-            registry.custom.len() as f64,
-        );
-        show(
-            &catalog::RULE_METRICS,
-            &["external"],
-            registry.external.len() as f64,
-        );
+        let provided = &metrics.rule_metrics;
+        provided.set(["custom"], registry.custom.len() as f64);
+        provided.set(["external"], registry.external.len() as f64);
         let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
-        show(&catalog::RULE_SHAPES, &[], shapes as f64);
+        metrics.rule_series_shapes.set([], shapes as f64);
     }
 }
 

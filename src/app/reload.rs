@@ -6,6 +6,7 @@ mod tests;
 
 use std::future::pending;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -15,7 +16,7 @@ use super::finding_reports;
 use crate::provider::composite::SelfFindings;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
-use crate::telemetry::metrics::{Metrics, catalog};
+use crate::telemetry::metrics::Metrics;
 use configuration::Config;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
@@ -50,7 +51,7 @@ pub(super) struct Reload {
     file: Option<ConfigFile>,
     /// Why the file is refused.
     check: Check,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     /// The time between a valid change and its use.
     pause: Duration,
 }
@@ -58,7 +59,7 @@ pub(super) struct Reload {
 impl Reload {
     /// The text of `file` is in force. `pod` is the name of this replica.
     pub(super) fn new(file: Option<ConfigFile>, pod: &str, telemetry: &Telemetry) -> Self {
-        telemetry.metrics.count(&catalog::CONFIG_FAILURES, &[], 0);
+        telemetry.metrics.config_reload_failures_total.add([], 0);
         Self {
             file,
             check: telemetry
@@ -78,7 +79,7 @@ impl Reload {
             .map(|file| file.path.display().to_string());
         let path = path.unwrap_or_default();
         finding_reports::own(&self.metrics, &GM603, move || {
-            check.reason().map(|why| own::configuration(&path, &why))
+            check.trouble().map(|why| own::configuration(&path, &why))
         })
     }
 
@@ -102,7 +103,7 @@ impl Reload {
             if !is_asked {
                 if text.as_ref() == Ok(&file.text) {
                     refused = None;
-                    self.check.show(None);
+                    self.check.set(None);
                     continue;
                 }
                 if !is_stable || refused.is_some_and(|at| at.elapsed() < RETRY) {
@@ -127,11 +128,11 @@ impl Reload {
 
     fn refuse(&self, reason: &str) {
         let line = reason.lines().next().map(str::to_owned);
-        if self.check.reason() != line {
+        if self.check.trouble() != line {
             tracing::error!("the configuration in force stays in use: {reason}");
-            self.metrics.count(&catalog::CONFIG_FAILURES, &[], 1);
+            self.metrics.config_reload_failures_total.add([], 1);
         }
-        self.check.show(line);
+        self.check.set(line);
     }
 }
 

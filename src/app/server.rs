@@ -21,14 +21,13 @@ use super::shutdown::Shutdown;
 use super::signals::Signals;
 use super::tasks::{TaskEnded, Tasks};
 use super::trusted::Overlay;
-use super::{backing, cluster_checks, finding_reports, gpus, numbers, trusted};
+use super::{backing, cluster_checks, finding_reports, gpus, metrics, trusted};
 use crate::api::{Api, router};
 use crate::provider::composite::{Composite, SelfFindings};
 use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
-use crate::telemetry::metrics::catalog;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
@@ -135,6 +134,9 @@ pub(crate) enum RunError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Task(#[from] TaskEnded),
+    /// A family of metrics is declared wrongly.
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
 }
 
 /// Selects watches of a registry that fail, with the reason.
@@ -160,7 +162,7 @@ pub(crate) async fn run(
     let lister = Client::connect(&accesses.lister).await?;
     let authentication = Client::connect(&accesses.authentication).await?;
     let authorization = Client::connect(&accesses.authorization).await?;
-    let telemetry = Telemetry::new();
+    let telemetry = Telemetry::new()?;
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
         telemetry: telemetry.clone(),
@@ -184,9 +186,9 @@ pub(crate) async fn run(
     let reload = Reload::new(file, &settings.pod, &telemetry);
     background.own.push(reload.refused());
     let provider = background.provide(config, clients, settings.relist, &lister);
-    let metrics = telemetry.metrics.clone();
+    let metrics = Arc::clone(&telemetry.metrics);
     let api = Api::new(provider, clock::now, telemetry);
-    numbers::of_security(&metrics, api.counters());
+    metrics::of_security(&metrics, Arc::clone(api.counters()));
     if let Some(tcp) = settings.operators {
         let limits = Limits {
             connections: OPERATORS,
@@ -211,9 +213,7 @@ pub(crate) async fn run(
         })
         .leaving(shutdown.leaving());
     let connections = listener.connections();
-    metrics.read(&catalog::CONNECTIONS, &[], move || {
-        Some(connections() as f64)
-    });
+    metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
     let serving = listener.run(service, shutdown.draining());
     let mut tasks = background.tasks;
     tasks.spawn_draining("port of the API", serving);
@@ -251,7 +251,8 @@ impl Background {
         if is_read {
             let registry = WatchRegistry::default();
             self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
-            numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
+            let metrics = &self.telemetry.metrics;
+            metrics::of_watches(metrics, registry.clone(), &[authentication::NAME]);
             let followed = authentication::follow(client.clone(), registry, sender);
             self.tasks.spawn("authentication ConfigMap", followed);
         }
@@ -274,14 +275,14 @@ impl Background {
         let telemetry = self.telemetry.clone();
         let shown = Arc::new(config.shown());
         telemetry.configuration.store(shown);
-        numbers::of_configuration(&telemetry.metrics, &config);
+        metrics::of_configuration(&telemetry.metrics, &config);
         let (watches, registry) = self.watch(&config, client);
         let inventory = watches.subscribe();
         let objects = backing::ClusterNames::new(inventory.clone(), client.clone());
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
         let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
-        numbers::of_answers(&telemetry.metrics, &cache);
+        metrics::of_rule_queries(&telemetry.metrics, cache.clone());
         let conditions = self.rule_conditions();
         let answers = backing::StoreBackend {
             cache,
@@ -331,8 +332,9 @@ impl Background {
         let unready = WatchRegistry::unready;
         self.show_watches("cluster-objects", Weight::Readiness, &registry, unready);
         self.show_watches("watches", Weight::Detail, &registry, WatchRegistry::unwell);
-        numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
-        numbers::of_inventory(&self.telemetry.metrics, &watches.subscribe());
+        let metrics = &self.telemetry.metrics;
+        metrics::of_watches(metrics, registry.clone(), &WATCHED);
+        metrics::of_inventory(metrics, watches.subscribe());
         (watches, registry)
     }
 
@@ -344,7 +346,7 @@ impl Background {
         troubles: WatchTroubles,
     ) {
         let registry = registry.clone();
-        self.telemetry.health.ask(name, weight, move || {
+        self.telemetry.health.register_fn(name, weight, move || {
             let troubles = troubles(&registry).into_iter();
             let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
             words.reduce(|one, other| format!("{one}; {other}"))
@@ -356,7 +358,7 @@ impl Background {
     fn follow_reviews(&mut self, reviewer: Arc<KubeReviewer>) {
         let judged = Arc::clone(&reviewer);
         let health = &self.telemetry.health;
-        health.ask("reviews", Weight::Readiness, move || judged.forbidden());
+        health.register_fn("reviews", Weight::Readiness, move || judged.forbidden());
         self.tasks.spawn("reviews", async move {
             loop {
                 reviewer.ask_again().await;

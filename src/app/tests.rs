@@ -50,7 +50,7 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
 
 #[tokio::test]
 async fn s101_a_stopping_server_serves_until_its_clients_have_left() {
-    let telemetry = Telemetry::new();
+    let telemetry = Telemetry::new().unwrap();
     let shutdown = Shutdown::new(&telemetry.health);
     let server = start(&telemetry, &shutdown).await;
     let address = server.address;

@@ -109,6 +109,9 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     for problem in &problems {
         tracing::warn!("authorities of clients: {problem}");
     }
+    if problems.is_empty() {
+        tracing::info!("the authorities of clients are loaded");
+    }
     check.set(trouble(trust.current().as_deref(), &problems));
 }
 

@@ -5,12 +5,13 @@
 //! others need authorization.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use prometheus::TEXT_FORMAT;
 
 use super::health::{Health, Probe};
-use super::metrics::{Exposition, Metrics};
+use super::metrics::Metrics;
 
 /// The longest name of a check.
 const MAX_NAME: usize = 63;
@@ -29,17 +30,16 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
             _ => {}
         }
     }
-    let mut lines = String::new();
-    let mut well = true;
+    let (mut lines, mut well) = (String::new(), true);
     let mut unknown = exclude.clone();
-    for finding in health.examine(probe) {
-        let name = finding.name;
+    for check in health.examine(probe) {
+        let name = check.name;
         unknown.retain(|excluded| *excluded != name);
         let line = if exclude.contains(&name) {
             format!("[+]{name} excluded: ok\n")
-        } else if finding.trouble.is_none() {
+        } else if check.trouble.is_none() {
             format!("[+]{name} ok\n")
-        } else if finding.counts {
+        } else if check.counts {
             well = false;
             format!("[-]{name} failed: reason withheld\n")
         } else {
@@ -67,26 +67,23 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
 /// The response to `/readyz/NAME` and similar paths, with the reason, for authorized
 /// requests. `None`: the probe has no check with this name.
 pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
-    let finding = health
-        .examine(probe)
-        .into_iter()
-        .find(|finding| finding.name == name)?;
-    Some(match finding.trouble {
+    let mut checks = health.examine(probe).into_iter();
+    let check = checks.find(|check| check.name == name)?;
+    Some(match check.trouble {
         None => text(StatusCode::OK, "ok"),
-        Some(why) => {
-            let body = format!("internal server error: {why}\n");
-            text(StatusCode::INTERNAL_SERVER_ERROR, body)
-        }
+        Some(why) => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("internal server error: {why}\n"),
+        ),
     })
 }
 
-/// The response to `/metrics`, in the format that `headers` request.
-pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    let accept = headers.get_all(ACCEPT);
-    let accept: Vec<&str> = accept.iter().filter_map(|v| v.to_str().ok()).collect();
-    let exposition = Exposition::wanted(&accept.join(","));
-    let body = metrics.render(exposition);
-    typed(StatusCode::OK, exposition.media_type(), body.into())
+/// The response to `/metrics`, whatever format the client prefers.
+pub(crate) fn metrics(metrics: &Metrics) -> Response<Full<Bytes>> {
+    match metrics.render() {
+        Ok(body) => typed(StatusCode::OK, TEXT_FORMAT, body.into()),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
 }
 
 fn is_name(text: &str) -> bool {

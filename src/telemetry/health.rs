@@ -1,8 +1,7 @@
-//! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md,
-//! "Health").
+//! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md, "Health").
 //!
-//! A component registers a check and holds its handle. The reason of a failure is in the
-//! log and at `/readyz/NAME`, which needs authorization. The open paths show only names.
+//! The reason of a failure is at `/readyz/NAME`, which needs authorization; the open paths
+//! show only names. The owner of a check logs when it begins and ends to fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +19,6 @@ pub enum Weight {
     Detail,
 }
 
-/// The three probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
     /// `/livez`: fails if a restart would help.
@@ -42,48 +40,38 @@ impl Probe {
             Self::Health => "healthz",
         }
     }
-
-    const fn shows(self, weight: Weight) -> bool {
-        matches!(
-            (self, weight),
-            (Self::Ready, _) | (Self::Live | Self::Health, Weight::Life)
-        )
-    }
 }
 
-/// The registry of checks. Cheap to clone; clones share the checks.
-#[derive(Clone, Debug)]
+/// All checks. Clones share them.
+#[derive(Clone)]
 pub struct Health {
-    checks: Arc<Mutex<Vec<Entry>>>,
+    checks: Arc<Mutex<Vec<NamedCheck>>>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct NamedCheck {
     name: &'static str,
     weight: Weight,
-    judge: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+    trouble: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.debug_list().entries(self.examine(Probe::Ready)).finish()
     }
 }
 
 impl Health {
-    /// A registry with one check, `ping`, which always passes.
+    /// One check, `ping`, which always passes.
     pub(crate) fn new() -> Self {
-        let health = Self {
-            checks: Arc::default(),
-        };
-        health.ask("ping", Weight::Life, || None);
+        let checks = Arc::default();
+        let health = Self { checks };
+        health.register_fn("ping", Weight::Life, || None);
         health
     }
 
     /// Registers a check whose handle sets its state. Until then it fails for the reason
-    /// `waiting`; `None`: it passes. A second registration of a name replaces the first.
-    ///
-    /// `name` is part of a path: lower-case letters, digits and dashes.
+    /// `waiting`; `None`: it passes.
     #[must_use]
     pub(crate) fn register(
         &self,
@@ -91,45 +79,41 @@ impl Health {
         weight: Weight,
         waiting: Option<&str>,
     ) -> Check {
-        let reason = Arc::new(Mutex::new(waiting.map(str::to_owned)));
-        let check = Check { name, reason };
-        let told = check.clone();
-        self.ask(name, weight, move || told.reason());
-        check
+        let check = Check(Arc::new(Mutex::new(waiting.map(str::to_owned))));
+        let handle = check.clone();
+        self.register_fn(name, weight, move || check.trouble());
+        handle
     }
 
-    /// Registers a check that `judge` evaluates at each probe. `judge` returns why the
-    /// check fails, with the remedy; `None`: it passes. It must be quick and must not
-    /// block. A second registration of a name replaces the first.
-    pub(crate) fn ask(
+    /// Registers a check that is evaluated at each probe. `trouble` returns why it fails, with
+    /// the remedy; `None`: it passes. It must be quick and must not block.
+    ///
+    /// `name` is part of a path: lower-case letters, digits and dashes.
+    pub(crate) fn register_fn(
         &self,
         name: &'static str,
         weight: Weight,
-        judge: impl Fn() -> Option<String> + Send + Sync + 'static,
+        trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) {
-        let judge = Arc::new(judge);
-        let mut checks = self.checks.lock();
-        checks.retain(|entry| entry.name != name);
-        checks.push(Entry {
+        let trouble = Arc::new(trouble);
+        self.checks.lock().push(NamedCheck {
             name,
             weight,
-            judge,
+            trouble,
         });
     }
 
     /// The states of a probe's checks, in the order of registration.
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated without the lock, because a check may read others.
-        let entries: Vec<Entry> = self.checks.lock().clone();
-        entries
-            .into_iter()
-            .filter(|entry| probe.shows(entry.weight))
-            .map(|entry| CheckState {
-                name: entry.name,
-                counts: entry.weight != Weight::Detail,
-                trouble: (entry.judge)(),
-            })
-            .collect()
+        let mut checks = self.checks.lock().clone();
+        checks.retain(|check| probe == Probe::Ready || check.weight == Weight::Life);
+        let states = checks.into_iter().map(|check| CheckState {
+            name: check.name,
+            counts: check.weight != Weight::Detail,
+            trouble: (check.trouble)(),
+        });
+        states.collect()
     }
 }
 
@@ -142,34 +126,19 @@ pub struct CheckState {
     pub trouble: Option<String>,
 }
 
-/// The handle of a check. Cheap to clone.
+/// The handle of a check. Clones share its state.
 #[derive(Clone, Debug)]
-pub struct Check {
-    name: &'static str,
-    reason: Arc<Mutex<Option<String>>>,
-}
+pub struct Check(Arc<Mutex<Option<String>>>);
 
 impl Check {
-    /// Sets why it fails, with the remedy; `None`: it passes. Logs only the begin and the
-    /// end of a failure, so that a changing text does not flood the log.
-    pub(crate) fn set(&self, reason: Option<String>) {
-        let check = self.name;
-        let former = std::mem::replace(&mut *self.reason.lock(), reason.clone());
-        match (former, reason) {
-            (None, Some(why)) => tracing::warn!(check, "failed: {why}"),
-            (Some(_), None) => tracing::info!(check, "ok"),
-            _ => {}
-        }
-    }
-
-    /// The same without a log line, if the caller has written one or none is needed.
-    pub(crate) fn show(&self, reason: Option<String>) {
-        *self.reason.lock() = reason;
+    /// Sets why it fails, with the remedy; `None`: it passes.
+    pub(crate) fn set(&self, trouble: Option<String>) {
+        *self.0.lock() = trouble;
     }
 
     /// Why it fails; `None`: it passes.
-    pub(crate) fn reason(&self) -> Option<String> {
-        self.reason.lock().clone()
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.0.lock().clone()
     }
 }
 
@@ -204,15 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_liveness_also_fails_readiness_and_a_name_is_registered_once() {
+    fn a_failure_of_liveness_also_fails_readiness() {
         let health = Health::new();
-        let first = health.register("x", Weight::Life, None);
-        first.set(Some("it ended".to_owned()));
+        let check = health.register("x", Weight::Life, None);
+        check.set(Some("it ended".to_owned()));
         for probe in Probe::ALL {
             assert!(!health.is_ok(probe), "{probe:?}");
         }
-        let _second = health.register("x", Weight::Life, None);
-        assert!(health.is_ok(Probe::Ready));
-        assert_eq!(health.examine(Probe::Ready).len(), 2);
     }
 }

@@ -1,7 +1,6 @@
 //! The server's telemetry: log, health, metrics.
 //!
-//! Other modules receive [`health::Check`]s and counters. They do not depend on the readers
-//! of these.
+//! Other modules receive [`health::Check`]s and families of metrics, and set them.
 
 pub mod endpoints;
 pub mod health;
@@ -17,30 +16,32 @@ use tracing_subscriber::EnvFilter;
 /// Health and metrics together, as modules receive them. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    /// The named checks.
     pub health: health::Health,
-    /// The counters.
-    pub metrics: metrics::Metrics,
+    pub metrics: Arc<metrics::Metrics>,
     /// Keys and values of the configuration in force, without secrets.
     pub configuration: Arc<ArcSwap<Vec<(String, String)>>>,
 }
 
 impl Telemetry {
     /// Telemetry with `ping` as the only check, and nothing counted.
-    pub fn new() -> Self {
+    ///
+    /// # Errors
+    /// When a family of metrics is declared wrongly.
+    pub fn new() -> prometheus::Result<Self> {
         let health = health::Health::new();
-        let metrics = metrics::Metrics::new(&health);
-        Self {
+        let metrics = metrics::Metrics::new()?;
+        let checks = health.clone();
+        metrics.before_scrape(move |families| {
+            for check in checks.examine(health::Probe::Ready) {
+                let passes = f64::from(u8::from(check.trouble.is_none()));
+                families.health_check.set([check.name], passes);
+            }
+        });
+        Ok(Self {
             health,
-            metrics,
+            metrics: Arc::new(metrics),
             configuration: Arc::default(),
-        }
-    }
-}
-
-impl Default for Telemetry {
-    fn default() -> Self {
-        Self::new()
+        })
     }
 }
 

@@ -34,6 +34,12 @@ impl Timestamp {
         self.0
     }
 
+    /// Seconds since the epoch, as Prometheus writes times.
+    #[must_use]
+    pub const fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
     /// Whole seconds since the epoch, the fraction cut off (towards the past).
     #[must_use]
     pub const fn secs(self) -> i64 {

@@ -14,7 +14,7 @@ const NAMESPACES: [&str; 2] = ["gpu-operator", "dynamo-system"];
 async fn serving() -> TestServer {
     let (gpus, now) = three_gpus();
     let provider = Arc::new(Composite::from(gpus));
-    let api = Api::new(provider, move || now, Telemetry::new());
+    let api = Api::new(provider, move || now, Telemetry::new().unwrap());
     TestServer::start(open(&api)).await
 }
 

@@ -35,7 +35,7 @@ const EXT: &str = "/apis/external.metrics.k8s.io/v1beta1";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn api(fixture: &Arc<Fixture>) -> Api {
-    Api::new(fixture.clone(), || NOW, Telemetry::new())
+    Api::new(fixture.clone(), || NOW, Telemetry::new().unwrap())
 }
 
 /// The API without authentication, as the service of a listener.

@@ -75,7 +75,7 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
 async fn serve(rules: RuleProvider) -> TestServer {
     let no_gpus = Arc::new(GpuProvider::new(&[]));
     let provider = Composite::new(Some(Arc::new(rules)), no_gpus, Vec::new());
-    let api = Api::new(Arc::new(provider), || NOW, Telemetry::new());
+    let api = Api::new(Arc::new(provider), || NOW, Telemetry::new().unwrap());
     TestServer::start(open(&api)).await
 }
 

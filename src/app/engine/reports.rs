@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::{finding_reports, measure};
+use super::super::finding_reports;
+use super::telemetry::show_snapshot;
 use super::{Engine, Round};
-use crate::telemetry::metrics::catalog;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use findings::codes::OF_DATA;
@@ -120,9 +120,9 @@ impl Engine {
         report: &Option<Report>,
     ) {
         let series = self.pipeline.store().series_len();
-        self.metrics()
-            .observe(&catalog::SNAPSHOT_SECONDS, &[], took);
-        measure::published(self.metrics(), snapshot, now, series);
+        let metrics = self.metrics();
+        metrics.snapshot_duration_seconds.observe([], took);
+        show_snapshot(metrics, snapshot, now, series);
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured the delay of the store.
         let is_seen = report.skipped.is_empty() && self.is_ready(now);
@@ -131,7 +131,7 @@ impl Engine {
         if is_seen {
             let said = self.said.say(&report.findings);
             let is_odd = !said.is_empty();
-            self.wiring.data_check.show(is_odd.then(|| said.join("; ")));
+            self.wiring.data_check.set(is_odd.then(|| said.join("; ")));
         }
     }
 

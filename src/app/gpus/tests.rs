@@ -123,7 +123,7 @@ impl World {
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
         let watches = Watches::start(&client, &registry, watching(&config));
-        let telemetry = Telemetry::new();
+        let telemetry = Telemetry::new().unwrap();
         let inventory = watches.subscribe();
         let wiring = Wiring::new(&config, inventory.clone(), telemetry.clone());
         let provider = Arc::clone(&wiring.provider);

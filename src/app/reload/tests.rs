@@ -28,7 +28,7 @@ impl Scene {
             text: FIRST.to_owned(),
             flags: Flags::default(),
         };
-        let telemetry = Telemetry::new();
+        let telemetry = Telemetry::new().unwrap();
         let (hangup, hangups) = mpsc::channel(1);
         Self {
             folder,

@@ -7,7 +7,7 @@ use rustls::server::ResolvesServerCert;
 
 use super::super::finding_reports;
 use super::super::shutdown::Shutdown;
-use super::{Background, CertificateSource, numbers};
+use super::{Background, CertificateSource, metrics};
 use crate::telemetry::health::Weight;
 use aggregated_apiserver::certificates;
 use aggregated_apiserver::certificates::files;
@@ -42,18 +42,14 @@ impl Background {
         }
         let status = serving.status.clone();
         let health = &self.telemetry.health;
-        health.ask("certificate", Weight::Readiness, move || {
+        health.register_fn("certificate", Weight::Readiness, move || {
             status.borrow().ready(SystemTime::now()).err()
         });
         let status = serving.status.clone();
-        health.ask("registration", Weight::Detail, move || {
+        health.register_fn("registration", Weight::Detail, move || {
             status.borrow().registered().err()
         });
-        numbers::of_certificates(
-            &self.telemetry.metrics,
-            "serving",
-            vec![serving.status.clone()],
-        );
+        metrics::of_certificate(&self.telemetry.metrics, serving.status.clone());
         let status = serving.status.clone();
         let lost = finding_reports::own(&self.telemetry.metrics, &GM105, move || {
             let status = status.borrow();

@@ -23,7 +23,7 @@ impl Scene {
         let config = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap();
         let (drain, draining) = watch::channel(false);
         let mut background = Background {
-            telemetry: Telemetry::new(),
+            telemetry: Telemetry::new().unwrap(),
             tasks: Tasks::new(draining),
             own: Vec::new(),
         };

@@ -1,38 +1,11 @@
-//! The output of a scrape, checked by Prometheus' own tool.
+//! The output of a scrape, checked by Prometheus' own tool, and the table of the document.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use super::*;
 
-/// Metrics with a number in every family of the catalog.
-fn busy() -> Metrics {
-    let metrics = Metrics::new(&Health::new());
-    let took = Duration::from_millis(30);
-    let field = "DCGM_FI_DEV_GPU_UTIL";
-    metrics.count(&catalog::QUERIES, &["prometheus", field, "timeout"], 2);
-    metrics.observe(&catalog::QUERY_SECONDS, &[field], took);
-    metrics.observe(&catalog::SNAPSHOT_SECONDS, &[], took);
-    let class = Class {
-        verb: "get",
-        group: "custom.metrics.k8s.io",
-        resource: "pods",
-    };
-    metrics.begin_request().answered(class, 200, took);
-    drop(metrics.begin_request());
-    let before = metrics.render(Exposition::OpenMetrics);
-    for spec in catalog::ALL {
-        if !before.contains(&format!("# TYPE {} ", spec.name)) {
-            metrics.read(spec, &vec!["x"; spec.labels.len()], || Some(3.0));
-        }
-    }
-    metrics
-}
-
-#[test]
-fn promtool_accepts_the_prometheus_format() {
-    let text = busy().render(Exposition::Prometheus);
+fn promtool(text: &str) -> String {
     let mut child = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -45,55 +18,80 @@ fn promtool_accepts_the_prometheus_format() {
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let is_accepted = output.status.success() && said.trim().is_empty();
-    assert!(is_accepted, "{said}\n{text}");
+    format!("{}{}", output.status, String::from_utf8_lossy(&said))
 }
 
 #[test]
-fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
-    let text = busy().render(Exposition::Prometheus);
-    let written = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let mut written: Vec<String> = written.map(str::to_owned).collect();
-    let listed = catalog::ALL.iter();
-    let listed = listed.map(|spec| format!("{} {}", spec.full_name(), spec.written_kind().0));
-    let mut listed: Vec<String> = listed.collect();
-    written.sort();
-    listed.sort();
-    assert_eq!(written, listed);
-    for spec in catalog::ALL {
-        let help = format!("# HELP {} {}.\n", spec.full_name(), spec.help);
-        assert!(text.contains(&help), "{help}");
-        let end = match spec.kind {
-            MetricType::Histogram => "_count",
-            _ => spec.written_kind().1,
-        };
-        let name = format!("{}{end}", spec.name);
-        let sample = text.lines().find(|line| line.starts_with(&name)).unwrap();
-        for label in spec.labels {
-            assert!(sample.contains(&format!("{label}=\"")), "{sample}");
-        }
+fn promtool_accepts_the_text() {
+    let metrics = Metrics::new().unwrap();
+    let took = Duration::from_millis(30);
+    metrics
+        .queries_total
+        .add(["prometheus", "DCGM_FI_DEV_GPU_UTIL", "timeout"], 2);
+    metrics
+        .query_duration_seconds
+        .observe(["DCGM_FI_DEV_GPU_UTIL"], took);
+    metrics.snapshot_duration_seconds.observe([], took);
+    metrics.series.set([], 3.0);
+    let text = metrics.render().unwrap();
+    assert_eq!(promtool(&text), "exit status: 0", "{text}");
+    let bucket = "gpu_metrics_apiserver_snapshot_duration_seconds_bucket";
+    for line in [
+        r#"gpu_metrics_apiserver_queries_total{outcome="timeout",server="prometheus",signal="DCGM_FI_DEV_GPU_UTIL"} 2"#,
+        "gpu_metrics_apiserver_series 3",
+        &format!("{bucket}{{le=\"0.025\"}} 0"),
+        &format!("{bucket}{{le=\"0.05\"}} 1"),
+        "# HELP gpu_metrics_apiserver_series Series kept in memory.",
+        "# TYPE process_cpu_seconds_total counter",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
 }
 
 #[test]
-fn unknown_numbers_are_omitted() {
-    let metrics = Metrics::new(&Health::new());
-    let render = || metrics.render(Exposition::Prometheus);
-    let active = "gpu_metrics_apiserver_devices{state=\"active\"}";
-    metrics.show(&catalog::DEVICES, &["active"], Some(1.5));
-    assert!(render().contains(&format!("{active} 1.5")));
-    metrics.show(&catalog::DEVICES, &["active"], None);
-    assert!(!render().contains(active));
+fn the_document_lists_every_metric() {
+    let registry = Registry::new();
+    let families = Families::new(&registry).unwrap();
+    let process = ProcessCollector::for_self();
+    let mut collectors = families.collectors();
+    collectors.push(&process);
+    let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for collector in collectors {
+        for (desc, family) in collector.desc().into_iter().zip(collector.collect()) {
+            let kind = format!("{:?}", family.get_field_type()).to_lowercase();
+            let labels = desc.variable_labels.iter().map(|it| format!("`{it}`"));
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            let (name, help) = (&desc.fq_name, desc.help.trim_end_matches('.'));
+            table.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
+        }
+    }
+    let document = include_str!("../../../docs/metrics.md");
+    let is_there = document.contains(&table);
+    assert!(is_there, "docs/metrics.md: replace its table by\n\n{table}");
 }
 
 #[test]
-fn a_request_without_an_answer_is_aborted() {
-    let metrics = Metrics::new(&Health::new());
-    let under_way = metrics.begin_request();
-    let render = || metrics.render(Exposition::Prometheus);
-    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 1.0\n"));
-    drop(under_way);
-    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 0.0\n"));
-    assert!(render().contains("\ngpu_metrics_apiserver_requests_aborted_total 1\n"));
+fn unknown_numbers_are_omitted() {
+    let metrics = Metrics::new().unwrap();
+    let active = "gpu_metrics_apiserver_devices{state=\"active\"}";
+    metrics.devices.set(["active"], 1.5);
+    let text = metrics.render().unwrap();
+    assert!(text.contains(&format!("{active} 1.5")));
+    metrics.devices.set(["active"], None);
+    assert!(!metrics.render().unwrap().contains(active));
+}
+
+#[test]
+fn numbers_of_other_parts_are_copied_at_each_scrape() {
+    let metrics = Metrics::new().unwrap();
+    let count = std::sync::atomic::AtomicU64::new(5);
+    metrics.before_scrape(move |families| {
+        let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        families.watch_breaks_total.set(["pods"], count);
+    });
+    for number in [5, 6, 7] {
+        let line =
+            format!("\ngpu_metrics_apiserver_watch_breaks_total{{resource=\"pods\"}} {number}\n");
+        assert!(metrics.render().unwrap().contains(&line));
+    }
 }

@@ -115,7 +115,7 @@ proptest! {
         let provider = Arc::new(Noting::default());
         let reviewer = Arc::new(FakeReviewer::new());
         reviewer.rule(|_, _| AccessVerdict::Allowed);
-        let api = Api::new(provider.clone(), || NOW, Telemetry::new());
+        let api = Api::new(provider.clone(), || NOW, Telemetry::new().unwrap());
         let router = layers(&api, &reviewer);
         let request = http::Request::get(uri).body(Body::empty()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -12,7 +12,7 @@ use crate::provider::tests::explained::shared_gpu;
 fn server(rule: impl Fn(&str, &str) -> bool + Send + 'static) -> Router {
     let (provider, now) = shared_gpu();
     let provider = Arc::new(Composite::from(provider));
-    let api = Api::new(provider, move || now, Telemetry::new());
+    let api = Api::new(provider, move || now, Telemetry::new().unwrap());
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.rule(move |_, what| match what {
         Access::Resource {

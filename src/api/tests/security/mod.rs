@@ -137,7 +137,7 @@ impl Scene {
         let fixture = Arc::new(Fixture::new());
         let served = Arc::new(Mutex::new(Vec::new()));
         let ahead = Arc::new(AtomicU64::new(0));
-        let telemetry = Telemetry::new();
+        let telemetry = Telemetry::new().unwrap();
         let api = Api::new(fixture.clone(), || NOW, telemetry.clone());
         let counters = Arc::clone(api.counters());
         let recorded = served.clone();

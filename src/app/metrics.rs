@@ -1,0 +1,113 @@
+//! Copies numbers of other crates into the metrics of the server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+use crate::telemetry::metrics::Metrics;
+use aggregated_apiserver::certificates::CertificateStatus;
+use aggregated_apiserver::refusal::Refusal;
+use aggregated_apiserver::security::counters::Counters;
+use cluster_state::clock;
+use cluster_state::health::WatchRegistry;
+use configuration::Config;
+use gpu_metrics::inventory::Inventory;
+use prometheus_source::cache::QueryCache;
+
+fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// Reviews, their caches, and refusals.
+pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
+    metrics.before_scrape(move |metrics| {
+        for &reason in Refusal::LABELS {
+            let refused = counters.refusals(reason);
+            metrics.requests_refused_total.set([reason], refused);
+        }
+        for (kind, counts) in [("token", &counters.tokens), ("access", &counters.accesses)] {
+            let (reviews, lookups) = (&metrics.reviews_total, &metrics.review_cache_lookups_total);
+            reviews.set([kind, "allowed"], read(&counts.allowed));
+            reviews.set([kind, "refused"], read(&counts.refused));
+            reviews.set([kind, "error"], read(&counts.failed));
+            lookups.set([kind, "hit"], read(&counts.hits));
+            lookups.set([kind, "miss"], read(&counts.misses));
+        }
+    });
+}
+
+/// The configuration in force since now.
+pub(super) fn of_configuration(metrics: &Metrics, config: &Config) {
+    let now = clock::now().as_secs_f64();
+    metrics.config_last_success_timestamp_seconds.set([], now);
+    metrics.config_faults.set([], config.faults.len() as f64);
+    let resource_rules = if config.resource_rules.is_some() {
+        2.0
+    } else {
+        0.0
+    };
+    let (custom, external) = (&config.rules.usable, &config.external_rules.usable);
+    metrics.rules.set(["custom"], custom.len() as f64);
+    metrics.rules.set(["external"], external.len() as f64);
+    metrics.rules.set(["resource"], resource_rules);
+}
+
+/// Queries of rules, and the cache of their results.
+pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
+    metrics.before_scrape(move |metrics| {
+        let counts = cache.counts();
+        let lookups = &metrics.rule_query_lookups_total;
+        lookups.set(["hit"], read(&counts.hits));
+        lookups.set(["miss"], read(&counts.misses));
+        let queries = &metrics.rule_queries_total;
+        queries.set(["success"], read(&counts.answered));
+        queries.set(["failure"], read(&counts.failed));
+        let refused = &metrics.rule_queries_refused_total;
+        refused.set(["metric"], read(&counts.refused_metrics));
+        refused.set(["resource"], read(&counts.refused_resources));
+    });
+}
+
+/// The serving certificate.
+pub(super) fn of_certificate(metrics: &Metrics, status: watch::Receiver<CertificateStatus>) {
+    metrics.before_scrape(move |metrics| {
+        let (status, used_as) = (status.borrow(), ["serving"]);
+        let failures = &metrics.certificate_reload_failures_total;
+        failures.set(used_as, status.failures);
+        let end = status.not_after().map(|end| end.duration_since(UNIX_EPOCH));
+        let end = end.and_then(Result::ok).map(|end| end.as_secs_f64());
+        let expiry = &metrics.certificate_expiry_timestamp_seconds;
+        expiry.set(used_as, end);
+    });
+}
+
+/// The objects of the inventory.
+pub(super) fn of_inventory(metrics: &Metrics, inventory: watch::Receiver<Arc<Inventory>>) {
+    metrics.before_scrape(move |metrics| {
+        let inventory = inventory.borrow();
+        for (resource, count) in [
+            ("pods", inventory.pods.len()),
+            ("namespaces", inventory.namespaces.len()),
+            ("nodes", inventory.nodes.len()),
+        ] {
+            metrics.inventory_objects.set([resource], count as f64);
+        }
+    });
+}
+
+/// The permanent watches. Those of owners start and end at run time, and are not exported singly.
+pub(super) fn of_watches(metrics: &Metrics, registry: WatchRegistry, names: &'static [&str]) {
+    metrics.before_scrape(move |metrics| {
+        let now = clock::now().as_secs_f64();
+        for watch in registry.watches() {
+            let name = &*watch.name;
+            if names.contains(&name) {
+                let last = watch.age(Instant::now()).map(|age| now - age.as_secs_f64());
+                metrics.watch_breaks_total.set([name], watch.failures);
+                metrics.watch_last_event_timestamp_seconds.set([name], last);
+            }
+        }
+    });
+}
