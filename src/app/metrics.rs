@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use tokio::sync::watch;
 
@@ -104,7 +104,8 @@ pub(super) fn of_watches(metrics: &Metrics, registry: WatchRegistry, names: &'st
         for watch in registry.watches() {
             let name = &*watch.name;
             if names.contains(&name) {
-                let last = watch.age(Instant::now()).map(|age| now - age.as_secs_f64());
+                let last = watch.last_contact;
+                let last = last.map(|last| now - last.elapsed().as_secs_f64());
                 metrics.watch_breaks_total.set([name], watch.failures);
                 metrics.watch_last_event_timestamp_seconds.set([name], last);
             }

@@ -18,9 +18,8 @@ use http::{HeaderValue, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::core::WatchEvent;
+use kube::core::{Status, WatchEvent};
 use kube::{Config, Error};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -36,9 +35,6 @@ const ANSWER: Duration = Duration::from_secs(90);
 /// The largest answer about one object: a Secret has at most 1 MiB, a third more in
 /// base64, and its metadata.
 pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
-
-/// The most bytes that are read of an error's body.
-const STATUS_BYTES: usize = 64 * 1024;
 
 /// The largest answer: some ten thousand objects.
 const ANSWER_BYTES: usize = 256 * 1024 * 1024;
@@ -188,9 +184,9 @@ impl Client {
                 return self.collect(response.into_body(), limit).await;
             }
             // A body that cannot be read does not hide the status.
-            let text = self.collect(response.into_body(), STATUS_BYTES).await;
+            let text = self.collect(response.into_body(), OBJECT_BYTES).await;
             let text = text.unwrap_or_default();
-            let message = match serde_json::from_slice::<Message>(&text) {
+            let message = match serde_json::from_slice::<Status>(&text) {
                 Ok(status) => status.message,
                 Err(_) => String::from_utf8_lossy(&text).into_owned(),
             };
@@ -237,7 +233,7 @@ impl Client {
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(CallError::TooLarge(address(), limit))
             }
-            Err(error) => Err(CallError::Cut(address(), chain(&*error))),
+            Err(error) => Err(CallError::Unreachable(address(), chain(&*error))),
         }
     }
 
@@ -246,7 +242,6 @@ impl Client {
         match error {
             Error::Api(status) => self.refused(status.code, &status.message),
             Error::SerdeError(error) => self.garbled(error),
-            Error::ReadEvents(error) => CallError::Cut(address, chain(&error)),
             error => CallError::Unreachable(address, chain(&error)),
         }
     }
@@ -264,12 +259,6 @@ impl Client {
             _ => CallError::Status(address, code, text),
         }
     }
-}
-
-/// The used part of a `Status`.
-#[derive(Deserialize)]
-struct Message {
-    message: String,
 }
 
 /// A configuration, and the cluster's name in the kubeconfig.

@@ -14,7 +14,7 @@ pub struct ClientError(pub(super) String);
 /// the account. It is not sent to clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No connection, or no answer in time: what failed.
+    /// No connection, no answer in time, or only a part of it: what failed.
     #[error("kube-apiserver at {0} cannot be reached: {1}")]
     Unreachable(String, String),
     /// 401: the server's message.
@@ -46,9 +46,6 @@ pub enum CallError {
     /// The answer exceeds a limit: the limit.
     #[error("kube-apiserver at {0}: more than {1} bytes in one piece")]
     TooLarge(String, usize),
-    /// The answer was cut off: what failed.
-    #[error("kube-apiserver at {0}: the answer was cut off: {1}")]
-    Cut(String, String),
     /// The answer is not one of the Kubernetes API: its address, and what is wrong.
     #[error(
         "kube-apiserver at {0}: not an answer of the Kubernetes API: {1}: check the server address"
@@ -75,7 +72,7 @@ impl CallError {
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable(..) | Self::Cut(..) => true,
+            Self::Unreachable(..) => true,
             Self::Status(_, code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
             _ => false,
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -56,13 +56,6 @@ impl WatchHealth {
             None if self.complete => None,
             None => Some("waiting for kube-apiserver".to_owned()),
         }
-    }
-
-    /// Time since the last message from the server; `None`: never.
-    #[must_use]
-    pub fn age(&self, now: Instant) -> Option<Duration> {
-        self.last_contact
-            .map(|last| now.saturating_duration_since(last))
     }
 }
 
@@ -256,7 +249,7 @@ mod tests {
         let registry = WatchRegistry::default();
         let pods = registry.enter("pods", Need::Required);
         let status = |code| CallError::Status("https://a".into(), code, String::new());
-        let cut = CallError::Cut("https://a".into(), String::new());
+        let cut = CallError::Garbled("https://a".into(), String::new());
         for is_new in [true, false, false] {
             assert_eq!(pods.begins(&status(500)), is_new);
             assert_eq!(pods.begins(&cut), is_new);

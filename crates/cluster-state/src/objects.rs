@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::error::excerpt;
-use super::pods::{KeptPod, PodMetadata, PodSpec, PodStatus};
+use super::pods::{KeptPod, PodSpec, PodStatus};
 use super::pool::{KindName, Pool};
 use super::table::Key;
 use apimachinery::labels::Labels;
@@ -144,16 +144,14 @@ impl KeptObject {
         let controller = owners.find(|owner| owner.controller == Some(true));
         let controller = controller.map(|owner| OwnerRef::new(owner, pool));
         let pod = object.spec.map(|spec| {
-            let metadata = PodMetadata {
-                key: key.clone(),
-                labels: labels.clone(),
-                terminating: metadata.deletion_timestamp.is_some(),
-                daemon: controller
-                    .as_ref()
-                    .is_some_and(|it| it.kind.is_daemon_set()),
-            };
             let status = object.status.unwrap_or_default();
-            Box::new(KeptPod::new(metadata, &spec, status, pool, settings))
+            let mut kept = KeptPod::new(key.clone(), &spec, status, pool, settings);
+            kept.pod.labels = labels.clone();
+            kept.pod.terminating = metadata.deletion_timestamp.is_some();
+            kept.pod.daemon = controller
+                .as_ref()
+                .is_some_and(|it| it.kind.is_daemon_set());
+            Box::new(kept)
         });
         Self {
             uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),

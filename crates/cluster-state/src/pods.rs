@@ -56,24 +56,15 @@ pub(super) struct KeptPod {
     pub(super) host: Option<Arc<str>>,
 }
 
-/// The kept metadata of a pod.
-pub(super) struct PodMetadata {
-    pub(super) key: Key,
-    pub(super) labels: Labels,
-    pub(super) terminating: bool,
-    /// Whether a DaemonSet controls it.
-    pub(super) daemon: bool,
-}
-
 impl KeptPod {
+    /// The fields of `spec` and `status`; the caller adds those of the metadata.
     pub(super) fn new(
-        metadata: PodMetadata,
+        (namespace, name): Key,
         spec: &PodSpec,
         status: PodStatus,
         pool: &mut Pool,
         settings: &WatchSettings,
     ) -> Self {
-        let (namespace, name) = metadata.key;
         let requested = spec.requested(&settings.gpus);
         let claims = spec.resource_claims.iter().flatten().next().is_some();
         let node = spec.node_name.as_deref().filter(|node| !node.is_empty());
@@ -87,9 +78,9 @@ impl KeptPod {
             ended: status.ended(),
             namespace: Arc::clone(&namespace),
             name: Arc::clone(&name),
-            labels: metadata.labels,
-            terminating: metadata.terminating,
-            daemon: metadata.daemon,
+            labels: Labels::default(),
+            terminating: false,
+            daemon: false,
             owners: Vec::new(),
         };
         let is_exporter = name.contains(EXPORTER) || spec.looks_like_exporter(settings);
