@@ -103,6 +103,7 @@ impl Refusal {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,
             Self::Forbidden { reason, .. } => reason,
+            Self::Rejected(_, why) => why,
             _ => "",
         }
     }

@@ -9,7 +9,7 @@ use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::certificates::managed::{self, service_names};
 use aggregated_apiserver::certificates::pair::Pair;
-use aggregated_apiserver::serve::tls_options::{ONLY_TLS13, TlsOptions};
+use aggregated_apiserver::serve::tls::{ONLY_TLS13, TlsOptions};
 use configuration::flags::SERVICE_ACCOUNT;
 use rustls::ALL_VERSIONS;
 

@@ -51,17 +51,12 @@ impl Document {
 
     /// Whether the client has the document.
     pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
-        headers
-            .get_all(IF_NONE_MATCH)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|text| text.split(','))
-            .map(str::trim)
-            .any(|tag| {
-                let tag = tag.strip_prefix("W/").unwrap_or(tag);
-                let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
-                tag == "*" || quoted == Some(self.hash.as_str())
-            })
+        negotiate::elements(headers, IF_NONE_MATCH).any(|tag| {
+            let tag = tag.trim();
+            let tag = tag.strip_prefix("W/").unwrap_or(tag);
+            let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            tag == "*" || quoted == Some(self.hash.as_str())
+        })
     }
 }
 

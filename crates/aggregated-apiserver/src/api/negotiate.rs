@@ -1,8 +1,8 @@
 //! Content negotiation (docs/protocol.md, "Content negotiation", "Compression";
 //! apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
 
-use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::{HeaderMap, HeaderName};
 
 use crate::refusal::Refusal;
 
@@ -23,10 +23,6 @@ impl Encoding {
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
-
-    fn matches(self, range: &str) -> bool {
-        range == "*/*" || range == "*" || range == "application/*" || range == self.media_type()
-    }
 }
 
 /// The media type of aggregated discovery (docs/protocol.md, "Aggregated discovery").
@@ -36,13 +32,11 @@ pub(super) const AGGREGATED_DISCOVERY: &str =
 /// A representation of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Representation {
-    Plain(Encoding),
+    Json,
+    Protobuf,
     /// Aggregated discovery, in JSON.
     AggregatedDiscovery,
 }
-
-const JSON: Representation = Representation::Plain(Encoding::Json);
-const PROTOBUF: Representation = Representation::Plain(Encoding::Protobuf);
 
 /// One clause of the Accept header with supported parameters.
 struct Clause {
@@ -53,13 +47,15 @@ struct Clause {
 
 impl Clause {
     fn admits(&self, representation: Representation) -> bool {
-        let (encoding, is_aggregated) = match representation {
-            Representation::Plain(encoding) => (encoding, false),
-            Representation::AggregatedDiscovery => (Encoding::Json, true),
+        let encoding = match representation {
+            Representation::Protobuf => Encoding::Protobuf,
+            Representation::Json | Representation::AggregatedDiscovery => Encoding::Json,
         };
+        let ranges = ["*/*", "*", "application/*", encoding.media_type()];
         self.quality > 0.0
-            && self.is_aggregated_discovery == is_aggregated
-            && encoding.matches(&self.range)
+            && ranges.contains(&&*self.range)
+            && self.is_aggregated_discovery
+                == (representation == Representation::AggregatedDiscovery)
     }
 }
 
@@ -68,8 +64,9 @@ impl Clause {
 /// # Errors
 /// When no clause of the header matches.
 pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
-    match pick(headers, &[JSON, PROTOBUF]) {
-        Some(Representation::Plain(encoding)) => Ok(encoding),
+    match pick(headers, &[Representation::Json, Representation::Protobuf]) {
+        Some(Representation::Json) => Ok(Encoding::Json),
+        Some(Representation::Protobuf) => Ok(Encoding::Protobuf),
         Some(Representation::AggregatedDiscovery) | None => Err(Refusal::NotAcceptable(
             "application/json, application/vnd.kubernetes.protobuf",
         )),
@@ -81,15 +78,13 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
 /// # Errors
 /// When no clause of the header matches.
 pub(super) fn json(headers: &HeaderMap) -> Result<(), Refusal> {
-    let picked = pick(headers, &[JSON]);
-    picked
-        .map(drop)
-        .ok_or(Refusal::NotAcceptable("application/json"))
+    let picked = pick(headers, &[Representation::Json]).map(drop);
+    picked.ok_or(Refusal::NotAcceptable("application/json"))
 }
 
 /// Whether the client prefers aggregated discovery to a list of groups.
 pub(super) fn prefers_aggregated_discovery(headers: &HeaderMap) -> bool {
-    let offered = [Representation::AggregatedDiscovery, JSON];
+    let offered = [Representation::AggregatedDiscovery, Representation::Json];
     pick(headers, &offered) == Some(Representation::AggregatedDiscovery)
 }
 
@@ -97,7 +92,7 @@ pub(super) fn prefers_aggregated_discovery(headers: &HeaderMap) -> bool {
 /// header: JSON.
 fn pick(headers: &HeaderMap, offered: &[Representation]) -> Option<Representation> {
     let Some(clauses) = clauses(headers) else {
-        return Some(JSON);
+        return Some(Representation::Json);
     };
     let best = |clause: &Clause| offered.iter().find(|it| clause.admits(**it));
     clauses.iter().find_map(best).copied()
@@ -106,18 +101,23 @@ fn pick(headers: &HeaderMap, offered: &[Representation]) -> Option<Representatio
 /// The clauses of the Accept header, the best first; equal ones stay in order. `None`:
 /// there is no such header.
 fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
-    let mut clauses = Vec::new();
-    let mut given = false;
-    for value in headers.get_all(ACCEPT) {
-        let Ok(text) = value.to_str() else {
-            given = true;
-            continue;
-        };
-        given |= !text.trim().is_empty();
-        clauses.extend(text.split(',').filter_map(clause));
+    let given = headers.get_all(ACCEPT).iter();
+    // A value that is no text has no clause that is understood.
+    let mut given = given.map(|value| value.to_str().unwrap_or("?"));
+    if given.all(|text| text.trim().is_empty()) {
+        return None;
     }
+    let given = elements(headers, ACCEPT);
+    let mut clauses: Vec<Clause> = given.filter_map(clause).collect();
     clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
-    given.then_some(clauses)
+    Some(clauses)
+}
+
+/// The elements of the values of a header that are text.
+pub(super) fn elements(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(','))
 }
 
 /// Parses a clause. `None`: it requests an unsupported transformation (`as=Table`), a stream
@@ -159,17 +159,12 @@ fn quality_of(text: &str) -> f32 {
 }
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|text| text.split(','))
-        .any(|coding| {
-            let mut parts = coding.split(';');
-            let name = parts.next().unwrap_or_default().trim();
-            let refused = parts
-                .filter_map(|part| part.trim().strip_prefix("q="))
-                .any(|quality| quality_of(quality.trim()) == 0.0);
-            name.eq_ignore_ascii_case("gzip") && !refused
-        })
+    elements(headers, ACCEPT_ENCODING).any(|coding| {
+        let mut parts = coding.split(';');
+        let name = parts.next().unwrap_or_default().trim();
+        let refused = parts
+            .filter_map(|part| part.trim().strip_prefix("q="))
+            .any(|quality| quality_of(quality.trim()) == 0.0);
+        name.eq_ignore_ascii_case("gzip") && !refused
+    })
 }

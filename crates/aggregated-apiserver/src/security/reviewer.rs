@@ -12,7 +12,7 @@ use super::identity::Identity;
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The result of a TokenReview.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum TokenVerdict {
     /// The token authenticates this user.
     Authenticated(Identity),
@@ -69,7 +69,7 @@ impl Access {
 }
 
 /// The result of a SubjectAccessReview.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum AccessVerdict {
     /// Allowed.
     Allowed,

@@ -8,9 +8,9 @@
 //! therefore cannot delay the HPA controller, whose requests come through the front proxy.
 //!
 //! The first request for a review waits for the permit itself, and the review runs in a task
-//! that holds the permit. A client that disconnects therefore cannot cancel a review, which would close a
-//! connection to kube-apiserver. Clients that reconnect cannot accumulate tasks: there are
-//! never more tasks than permits.
+//! that holds the permit. A client that disconnects therefore cannot cancel a review, which
+//! would close a connection to kube-apiserver. Clients that reconnect cannot accumulate tasks:
+//! there are never more tasks than permits.
 
 mod cache;
 
@@ -19,10 +19,9 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Serialize;
 use tokio::time::Instant;
 
-use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits};
+use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits, Verdict};
 use super::counters::Counters;
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict};
@@ -55,11 +54,18 @@ impl NoAnswer {
 type TokenDigest = Box<[u8]>;
 
 /// The user and the access: the key of a cached answer.
-type Question = (Arc<Identity>, Access);
+type Question = (Identity, Access);
 
-/// The size of a client's text, for the limits of the caches.
-fn size(text: &impl Serialize) -> usize {
-    serde_json::to_vec(text).map_or(0, |text| text.len())
+impl Verdict for TokenVerdict {
+    fn is_allowed(&self) -> bool {
+        matches!(self, Self::Authenticated(_))
+    }
+}
+
+impl Verdict for AccessVerdict {
+    fn is_allowed(&self) -> bool {
+        *self == Self::Allowed
+    }
 }
 
 pub(super) struct Reviews {
@@ -77,30 +83,21 @@ impl Reviews {
         settings: &SecuritySettings,
         counters: &Arc<Counters>,
     ) -> Self {
+        let lives_of_tokens = CacheLifetimes {
+            allowed: settings.token_life,
+            denied: settings.token_life,
+        };
+        let lives_of_accesses = CacheLifetimes {
+            allowed: settings.allowed_life,
+            denied: settings.denied_life,
+        };
         Self {
             reviewer,
-            tokens: ReviewCache::new(
-                CacheLifetimes {
-                    allowed: settings.token_life,
-                    denied: settings.token_life,
-                    is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
-                },
-                |_, verdict| match verdict {
-                    TokenVerdict::Authenticated(identity) => size(identity),
-                    TokenVerdict::Refused(reason) => reason.len(),
-                },
-                settings.token_budget,
-                counters.tokens.clone(),
-            ),
+            tokens: ReviewCache::new(lives_of_tokens, settings.token_budget, &counters.tokens),
             accesses: ReviewCache::new(
-                CacheLifetimes {
-                    allowed: settings.allowed_life,
-                    denied: settings.denied_life,
-                    is_allowed: |verdict| *verdict == AccessVerdict::Allowed,
-                },
-                |(who, what), _| size(&**who) + size(what),
+                lives_of_accesses,
                 settings.access_budget,
-                counters.accesses.clone(),
+                &counters.accesses,
             ),
             token_permits: ReviewPermits::new(settings.token_reviews, PERMIT_TIME),
             proxied_permits: ReviewPermits::new(PROXIED_REVIEWS, Duration::ZERO),
@@ -131,12 +128,12 @@ impl Reviews {
         via: Via,
         until: Instant,
     ) -> Result<AccessVerdict, NoAnswer> {
-        let question = (who.clone(), what.clone());
+        let question = (Identity::clone(who), what.clone());
         let permits = match via {
             Via::FrontProxy => &self.proxied_permits,
             Via::Direct => &self.direct_permits,
         };
-        let (reviewer, (who, what)) = (self.reviewer.clone(), question.clone());
+        let (reviewer, who, what) = (self.reviewer.clone(), Arc::clone(who), what.clone());
         let review = async move { reviewer.access(&who, &what).await };
         self.accesses.get(question, permits, until, review).await
     }

@@ -250,13 +250,13 @@ async fn respond(
             request.extensions_mut().insert(peer);
             shared.service.clone().oneshot(request).await?
         }
-        Err(refused) => {
-            shared.log_refusal(refused.why, peer.address);
+        Err(refusal) => {
+            shared.log_refusal(refusal.detail(), peer.address);
             // The table of header compression keeps the frames of former requests in memory.
             if class == Class::Other {
                 peer.hang_up();
             }
-            let mut response = refused_early(&Refusal::Rejected(refused.code, refused.why));
+            let mut response = refused_early(&refusal);
             // The server does not look for the next request on this connection.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");
@@ -269,28 +269,18 @@ async fn respond(
     Ok(Unwritten::response(response, in_progress))
 }
 
-/// Why the listener refuses a request.
-struct Refused {
-    code: StatusCode,
-    why: &'static str,
-}
-
 /// Refuses a request with a body at once. No request needs one, and a body that is awaited
 /// would hold the request's header in memory.
-fn without_body(request: Request<Incoming>) -> Result<Request<()>, Refused> {
+fn without_body(request: Request<Incoming>) -> Result<Request<()>, Refusal> {
     // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
     // the start of the next request. hyper's parser drops one of the two headers.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
-        return Err(Refused {
-            code: StatusCode::BAD_REQUEST,
-            why: "the request's framing is ambiguous",
-        });
+        let why = "the request's framing is ambiguous";
+        return Err(Refusal::Rejected(StatusCode::BAD_REQUEST, why));
     }
     if !request.body().is_end_stream() {
-        return Err(Refused {
-            code: StatusCode::PAYLOAD_TOO_LARGE,
-            why: "requests must not have a body",
-        });
+        let why = "requests must not have a body";
+        return Err(Refusal::Rejected(StatusCode::PAYLOAD_TOO_LARGE, why));
     }
     Ok(request.map(|_| ()))
 }

@@ -10,5 +10,4 @@ mod newest;
 #[cfg(test)]
 mod tests;
 pub mod tls;
-pub mod tls_options;
 mod unwritten;

@@ -6,10 +6,31 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::version::TLS13;
+use rustls::{ALL_VERSIONS, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use super::tls_options::TlsOptions;
 use crate::security::peer::AskForCertificate;
+
+/// TLS 1.3 only.
+pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// The TLS settings offered to clients.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Whether HTTP/2 is offered beside HTTP/1.1.
+    pub http2: bool,
+    /// The versions.
+    pub versions: &'static [&'static SupportedProtocolVersion],
+}
+
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self {
+            http2: true,
+            versions: ALL_VERSIONS,
+        }
+    }
+}
 
 /// Why the server configuration cannot be built.
 #[derive(Debug, thiserror::Error)]

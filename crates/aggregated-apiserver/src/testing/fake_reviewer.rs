@@ -130,10 +130,10 @@ impl Reviewer for FakeReviewer {
         &'a self,
         token: &'a SecretString,
     ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+        let token = token.expose_secret();
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();
-                let token = token.expose_secret();
                 state.asked_tokens.push(token.to_owned());
                 let verdict = match state.tokens.get(token) {
                     Some(identity) => TokenVerdict::Authenticated(identity.clone()),
@@ -143,7 +143,7 @@ impl Reviewer for FakeReviewer {
             };
             // Lets other requests join the same review.
             tokio::task::yield_now().await;
-            self.patience(token.expose_secret()).await;
+            self.patience(token).await;
             in_mood(mood, verdict).await
         })
     }

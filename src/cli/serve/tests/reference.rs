@@ -121,7 +121,7 @@ fn flags_that_restrict_trust_and_tls_have_an_effect() {
     assert_eq!(said, Vec::<String>::new());
     let offer = super::super::certificate::offer(&args.listening);
     assert!(!offer.http2);
-    let versions = aggregated_apiserver::serve::tls_options::ONLY_TLS13;
+    let versions = aggregated_apiserver::serve::tls::ONLY_TLS13;
     assert_eq!(offer.versions, versions);
     let lookup = super::super::trust::lookup(&args.cluster);
     assert_eq!(lookup, crate::app::server::AuthenticationLookup::Skipped);

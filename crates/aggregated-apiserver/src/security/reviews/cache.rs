@@ -7,6 +7,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use moka::Expiry;
 use moka::future::Cache;
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -22,70 +23,52 @@ const ENTRY_BYTES: usize = 2 << 10;
 /// Limits how many reviews run at a time, and how many begin per second.
 pub(super) struct ReviewPermits {
     semaphore: Arc<Semaphore>,
+    /// The least time for which a review holds its permit, so that at most `count / least`
+    /// reviews begin per second.
     least: Duration,
 }
 
-/// The right to run one review.
-struct ReviewPermit {
-    held: OwnedSemaphorePermit,
-    /// The earliest time at which another review may have the permit.
-    until: Instant,
-}
-
 impl ReviewPermits {
-    /// Each review holds its permit for at least `least`, so that at most `count / least`
-    /// reviews begin per second.
     pub(super) fn new(count: usize, least: Duration) -> Self {
         let semaphore = Arc::new(Semaphore::new(count));
         Self { semaphore, least }
     }
+}
 
-    async fn take(&self, until: Instant) -> Result<ReviewPermit, NoAnswer> {
-        let permit = timeout_at(until, Arc::clone(&self.semaphore).acquire_owned());
-        let held = permit.await.ok().and_then(Result::ok);
-        Ok(ReviewPermit {
-            held: held.ok_or(NoAnswer::Busy)?,
-            until: Instant::now() + self.least,
+/// The answer of a review.
+pub(super) trait Verdict: Clone + Serialize + Send + Sync + 'static {
+    fn is_allowed(&self) -> bool;
+}
+
+/// How long answers are cached.
+pub(super) struct CacheLifetimes {
+    pub(super) allowed: Duration,
+    pub(super) denied: Duration,
+}
+
+impl CacheLifetimes {
+    fn of(&self, verdict: &impl Verdict) -> Option<Duration> {
+        Some(match verdict.is_allowed() {
+            true => self.allowed,
+            false => self.denied,
         })
     }
 }
 
-impl ReviewPermit {
-    fn release(self) {
-        tokio::spawn(async move {
-            sleep_until(self.until).await;
-            drop(self.held);
-        });
-    }
-}
-
-pub(super) struct CacheLifetimes<V> {
-    pub(super) allowed: Duration,
-    pub(super) denied: Duration,
-    pub(super) is_allowed: fn(&V) -> bool,
-}
-
-impl<V> CacheLifetimes<V> {
-    fn of(&self, value: &V) -> Option<Duration> {
-        let allowed = (self.is_allowed)(value);
-        Some(if allowed { self.allowed } else { self.denied })
-    }
-}
-
-impl<K, V> Expiry<K, V> for CacheLifetimes<V> {
-    fn expire_after_create(&self, _: &K, value: &V, _: StdInstant) -> Option<Duration> {
-        self.of(value)
+impl<K, V: Verdict> Expiry<K, V> for CacheLifetimes {
+    fn expire_after_create(&self, _: &K, verdict: &V, _: StdInstant) -> Option<Duration> {
+        self.of(verdict)
     }
 
     /// The default would keep the expiry of the answer that is replaced.
     fn expire_after_update(
         &self,
         _: &K,
-        value: &V,
+        verdict: &V,
         _: StdInstant,
         _: Option<Duration>,
     ) -> Option<Duration> {
-        self.of(value)
+        self.of(verdict)
     }
 }
 
@@ -93,35 +76,26 @@ impl<K, V> Expiry<K, V> for CacheLifetimes<V> {
 #[derive(Clone)]
 pub(super) struct ReviewCache<K, V> {
     answers: Cache<K, V>,
-    is_allowed: fn(&V) -> bool,
+    /// The time limit of a review.
     budget: Duration,
     counts: Arc<ReviewCounts>,
 }
 
 impl<K, V> ReviewCache<K, V>
 where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
+    K: Hash + Eq + Clone + Serialize + Send + Sync + 'static,
+    V: Verdict,
 {
-    pub(super) fn new(
-        lifetimes: CacheLifetimes<V>,
-        bytes: fn(&K, &V) -> usize,
-        budget: Duration,
-        counts: Arc<ReviewCounts>,
-    ) -> Self {
-        let is_allowed = lifetimes.is_allowed;
-        let answers = Cache::builder()
-            .max_capacity(CACHE_BYTES)
-            .weigher(move |key, value| {
-                u32::try_from(ENTRY_BYTES + bytes(key, value)).unwrap_or(u32::MAX)
-            })
-            .expire_after(lifetimes)
-            .build();
+    pub(super) fn new(lives: CacheLifetimes, budget: Duration, counts: &Arc<ReviewCounts>) -> Self {
+        let bytes = |key: &K, verdict: &V| {
+            let text = serde_json::to_vec(&(key, verdict)).unwrap_or_default();
+            u32::try_from(ENTRY_BYTES + text.len()).unwrap_or(u32::MAX)
+        };
+        let answers = Cache::builder().max_capacity(CACHE_BYTES).weigher(bytes);
         Self {
-            answers,
-            is_allowed,
+            answers: answers.expire_after(lives).build(),
             budget,
-            counts,
+            counts: Arc::clone(counts),
         }
     }
 
@@ -143,11 +117,18 @@ where
         let now = Instant::now();
         // Half of the time is for the permit, the other half for the review.
         let time = self.budget.min(until.saturating_duration_since(now));
-        let (permit_until, review_until) = (now + time / 2, now + self.budget);
         let shared = self.answers.try_get_with(key.clone(), async {
-            let permit = permits.take(permit_until).await?;
-            let review = self.clone().review(key, permit, review_until, review);
-            match tokio::spawn(review).await {
+            let permit = Arc::clone(&permits.semaphore).acquire_owned();
+            let permit = timeout_at(now + time / 2, permit).await;
+            let permit = permit.ok().and_then(Result::ok).ok_or(NoAnswer::Busy)?;
+            let held_until = Instant::now() + permits.least;
+            let review = self.clone().review(key, now + self.budget, review);
+            let review = tokio::spawn(async move {
+                let answer = review.await;
+                tokio::spawn(release_at(held_until, permit));
+                answer
+            });
+            match review.await {
                 Ok(answer) => answer.map_err(NoAnswer::Failed),
                 Err(_) => Err(NoAnswer::failed("the review was interrupted")),
             }
@@ -157,29 +138,29 @@ where
             Err(_) => Err(NoAnswer::failed("no answer in time")),
         }
     }
-    /// Reviews while it holds `permit`, and caches the answer.
+
+    /// Reviews, and caches the answer.
     async fn review(
         self,
         key: K,
-        permit: ReviewPermit,
         until: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
     ) -> Result<V, ReviewError> {
-        let in_time = timeout_at(until, review).await;
-        permit.release();
-        let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
-        self.count(&answer);
-        if let Ok(value) = &answer {
-            self.answers.insert(key, value.clone()).await;
-        }
-        answer
-    }
-
-    fn count(&self, answer: &Result<V, ReviewError>) {
-        add(match answer {
-            Ok(value) if (self.is_allowed)(value) => &self.counts.allowed,
+        let answer = timeout_at(until, review).await;
+        let answer = answer.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
+        add(match &answer {
+            Ok(verdict) if verdict.is_allowed() => &self.counts.allowed,
             Ok(_) => &self.counts.refused,
             Err(_) => &self.counts.failed,
         });
+        if let Ok(verdict) = &answer {
+            self.answers.insert(key, verdict.clone()).await;
+        }
+        answer
     }
+}
+
+async fn release_at(time: Instant, permit: OwnedSemaphorePermit) {
+    sleep_until(time).await;
+    drop(permit);
 }
