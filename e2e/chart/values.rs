@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use configuration::{Config, Flags, Preset};
+use configuration::{Config, Flags};
 use serde_json::{Value, json};
 
 use super::*;
@@ -239,7 +239,8 @@ fn the_program_takes_the_flags_and_the_configuration() {
             assert_eq!(prometheus.headers["x-scope-orgid"], "team-a");
             assert_eq!(prometheus.max_concurrent_queries, 8);
             assert_eq!(config.metrics.len(), 1);
-            assert_eq!(config.presets, [Preset::Vllm, Preset::EndpointPicker]);
+            let presets: Vec<&str> = config.presets.iter().map(|it| it.name()).collect();
+            assert_eq!(presets, ["vllm", "endpoint-picker"]);
         }
     }
 }

@@ -14,15 +14,13 @@ pub struct Clients {
     pub promql: PromqlClient,
 }
 
-/// The reason why no clients can be made.
+/// Why no clients can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum NoClients {
-    /// No address is configured.
     #[error(
         "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
     )]
     NoAddress,
-    /// A certificate file cannot be used.
     #[error(transparent)]
     Unusable(#[from] prometheus_source::Error),
 }

@@ -38,6 +38,8 @@ pub(super) struct Connection {
     matchers: BTreeMap<String, Text>,
 }
 
+const NO_ADDRESS: &str = "is missing: write http://host:port, or give --prometheus-url";
+
 /// Longer than any query may take.
 type Timeout = Within<1, 86_400_000>;
 
@@ -67,27 +69,20 @@ impl Setting for HeaderValue {
 }
 
 impl Connection {
-    /// The settings of the section at `key`. `flag` is an address from the command line,
-    /// which overrides the file's.
-    pub(super) fn settings(
-        self,
-        key: &str,
-        flag: Option<&Url>,
-    ) -> Result<PrometheusSettings, Problem> {
-        let url = format!("{key}.url");
+    /// The settings of the section. `flag` is an address from the command line, which
+    /// overrides the file's.
+    pub(super) fn settings(self, flag: Option<&Url>) -> Result<PrometheusSettings, Problem> {
+        const URL: &str = "prometheus.url";
         let address = match (flag, &self.url) {
-            (Some(address), _) => Ok(address.clone()),
+            (Some(address), _) => address.clone(),
             (None, Some(text)) => {
-                parse_url(&text.value).map_err(|error| Problem::at(&url, text, error.to_string()))
+                parse_url(&text.value).map_err(|error| Problem::at(URL, text, error.to_string()))?
             }
-            (None, None) => {
-                let message = "is missing: write http://host:port, or give --prometheus-url";
-                Err(Problem::missing(&url, message))
-            }
-        }?;
+            (None, None) => return Err(Problem::missing(URL, NO_ADDRESS)),
+        };
         let default = PrometheusSettings::new(address);
         let mut settings = PrometheusSettings {
-            auth: self.auth.map_or(default.auth, |Authentication(it)| it),
+            auth: self.auth.map_or(default.auth, Auth::from),
             tls: self.tls.map_or(default.tls, |Certificates(it)| it),
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
@@ -103,13 +98,13 @@ impl Connection {
             // The error does not repeat an invalid name, because it may be a value.
             let name: HeaderName = name.parse().map_err(|_| {
                 let message = "a key is no header name: write one such as X-Scope-OrgID";
-                Problem::at(&format!("{key}.headers"), &value.0, message)
+                Problem::at("prometheus.headers", &value.0, message)
             })?;
             settings.headers.insert(name, value.0.value);
         }
         for (label, wanted) in self.matchers {
             if !is_label(&label) {
-                let key = format!("{key}.matchers.{label}");
+                let key = format!("prometheus.matchers.{label}");
                 let message = format!("{label:?} is no label name: write one such as cluster");
                 return Err(Problem::at(&key, &wanted, message));
             }
@@ -119,37 +114,79 @@ impl Connection {
     }
 }
 
-/// `prometheus.auth`, checked.
-#[derive(Deserialize)]
-#[serde(try_from = "AuthSection")]
-struct Authentication(Auth);
-
 /// Parses `prometheus.auth` from a flag.
 pub(super) fn auth(text: &str) -> Result<Auth, String> {
     let read = yaml::first_document::<Option<Authentication>>(text);
     let (auth, _) = read.map_err(|fault| yaml::message(&fault.error).into_owned())?;
-    auth.map(|Authentication(auth)| auth)
+    auth.map(Auth::from)
         .ok_or_else(|| "is empty: write '{sigv4: {}}'".to_owned())
 }
 
 /// `prometheus.auth`: one of these.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct AuthSection {
-    bearer_token_file: Option<PathBuf>,
-    basic: Option<Basic>,
-    sigv4: Option<AwsSettings>,
-    google: Option<GoogleSettings>,
-    azure: Option<Azure>,
-    oauth2: Option<OAuth2>,
+#[serde(
+    deny_unknown_fields,
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    expecting = "one of bearerTokenFile, basic, sigv4, google, azure and oauth2"
+)]
+enum Authentication {
+    BearerTokenFile(PathBuf),
+    Basic {
+        username: Scalar<Username>,
+        password_file: PathBuf,
+    },
+    Sigv4(AwsSettings),
+    Google(GoogleSettings),
+    Azure {
+        cloud: Option<Scalar<AzureCloud>>,
+        client_id: Option<String>,
+    },
+    Oauth2 {
+        client_id: String,
+        client_secret_file: PathBuf,
+        token_url: Scalar<TokenUrl>,
+        #[serde(default)]
+        scopes: Vec<String>,
+        #[serde(default)]
+        endpoint_params: BTreeMap<String, String>,
+    },
 }
 
-/// `prometheus.auth.azure`: Azure Monitor.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Azure {
-    cloud: Option<Scalar<AzureCloud>>,
-    client_id: Option<String>,
+impl From<Authentication> for Auth {
+    fn from(section: Authentication) -> Self {
+        Self::Cloud(match section {
+            Authentication::BearerTokenFile(file) => return Self::BearerTokenFile(file),
+            Authentication::Basic {
+                username,
+                password_file,
+            } => {
+                return Self::Basic {
+                    username: username.0.value,
+                    password: Password::File(password_file),
+                };
+            }
+            Authentication::Sigv4(settings) => AuthMethod::SigV4(settings),
+            Authentication::Google(settings) => AuthMethod::Google(settings),
+            Authentication::Azure { cloud, client_id } => AuthMethod::Azure(AzureSettings {
+                cloud: or(&cloud, AzureCloud::default()),
+                client_id,
+            }),
+            Authentication::Oauth2 {
+                client_id,
+                client_secret_file,
+                token_url,
+                scopes,
+                endpoint_params,
+            } => AuthMethod::OAuth2(OAuth2Settings {
+                client_id,
+                client_secret_file,
+                token_url: token_url.0.value,
+                scopes,
+                endpoint_params: endpoint_params.into_iter().collect(),
+            }),
+        })
+    }
 }
 
 impl Choice for AzureCloud {
@@ -158,19 +195,6 @@ impl Choice for AzureCloud {
         ("government", Self::Government),
         ("china", Self::China),
     ];
-}
-
-/// `prometheus.auth.oauth2`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct OAuth2 {
-    client_id: String,
-    client_secret_file: PathBuf,
-    token_url: Scalar<TokenUrl>,
-    #[serde(default)]
-    scopes: Vec<String>,
-    #[serde(default)]
-    endpoint_params: BTreeMap<String, String>,
 }
 
 /// The address of a token endpoint.
@@ -182,14 +206,6 @@ impl Setting for TokenUrl {
     fn parse(text: &str) -> Result<Self::Value, String> {
         parse_url(text).map_err(|_| "is no URL: write https://host/path".to_owned())
     }
-}
-
-/// `prometheus.auth.basic`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Basic {
-    username: Scalar<Username>,
-    password_file: PathBuf,
 }
 
 /// A user of basic authentication.
@@ -205,66 +221,6 @@ impl Setting for Username {
             }
             false => Ok(text.to_owned()),
         }
-    }
-}
-
-impl TryFrom<AuthSection> for Authentication {
-    type Error = &'static str;
-
-    fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
-        let external_id = |it: &AwsSettings| it.role_arn.is_none() && it.external_id.is_some();
-        if section.sigv4.as_ref().is_some_and(external_id) {
-            return Err("sigv4 has externalId without roleArn: name the role");
-        }
-        let mut methods = [
-            section.bearer_token_file.map(Auth::BearerTokenFile),
-            section.basic.map(Auth::from),
-            section.sigv4.map(AuthMethod::SigV4).map(Auth::Cloud),
-            section.google.map(AuthMethod::Google).map(Auth::Cloud),
-            section.azure.map(Auth::from),
-            section.oauth2.map(Auth::from),
-        ]
-        .into_iter()
-        .flatten();
-        match (methods.next(), methods.next()) {
-            (Some(auth), None) => Ok(Self(auth)),
-            (None, _) => Err(
-                "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
-            ),
-            (Some(_), Some(_)) => Err(
-                "has more than one of bearerTokenFile, basic, sigv4, google, azure and oauth2: keep one of them",
-            ),
-        }
-    }
-}
-
-impl From<Basic> for Auth {
-    fn from(section: Basic) -> Self {
-        Self::Basic {
-            username: section.username.0.value,
-            password: Password::File(section.password_file),
-        }
-    }
-}
-
-impl From<Azure> for Auth {
-    fn from(section: Azure) -> Self {
-        Self::Cloud(AuthMethod::Azure(AzureSettings {
-            cloud: or(&section.cloud, AzureCloud::default()),
-            client_id: section.client_id,
-        }))
-    }
-}
-
-impl From<OAuth2> for Auth {
-    fn from(section: OAuth2) -> Self {
-        Self::Cloud(AuthMethod::OAuth2(OAuth2Settings {
-            client_id: section.client_id,
-            client_secret_file: section.client_secret_file,
-            token_url: section.token_url.0.value,
-            scopes: section.scopes,
-            endpoint_params: section.endpoint_params.into_iter().collect(),
-        }))
     }
 }
 

@@ -6,57 +6,63 @@ use std::path::{Path, PathBuf};
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, Error};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use prometheus_source::settings::{Auth, ClientPair, Credentials, Pem, Verb, parse_url};
+use prometheus_source::settings::{
+    Auth, ClientPair, Credentials, Pem, PrometheusSettings, Verb, parse_url,
+};
 
 use super::problem::ConfigurationError;
-use super::{Config, Flags, connection, kubeconfig};
+use super::value::Setting as _;
+use super::{Config, connection, kubeconfig};
 
 /// The directory of a pod's service account.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The flags for Prometheus. Each takes precedence over the configuration file.
-#[derive(Debug, Args)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Prometheus")]
-pub struct PrometheusFlags {
+pub struct Flags {
     /// Configuration file
     #[arg(long)]
-    config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Address of Prometheus, with its path prefix if there is one
     #[arg(long, value_parser = AddressParser)]
-    prometheus_url: Option<Url>,
+    pub prometheus_url: Option<Url>,
     /// CA certificates for the connection to Prometheus; no other CA is trusted
     #[arg(long)]
-    prometheus_ca_file: Option<PathBuf>,
+    pub prometheus_ca_file: Option<PathBuf>,
     /// Client certificate for Prometheus
     #[arg(long, requires = "prometheus_client_tls_key_file")]
-    prometheus_client_tls_cert_file: Option<PathBuf>,
+    pub prometheus_client_tls_cert_file: Option<PathBuf>,
     /// Private key of the client certificate
     #[arg(long, requires = "prometheus_client_tls_cert_file")]
-    prometheus_client_tls_key_file: Option<PathBuf>,
+    pub prometheus_client_tls_key_file: Option<PathBuf>,
     /// Bearer token for Prometheus; reloaded when the file changes
     #[arg(long)]
-    prometheus_token_file: Option<PathBuf>,
+    pub prometheus_token_file: Option<PathBuf>,
     /// Use the pod's service account for Prometheus: its token and the CA of the cluster
     #[arg(long, conflicts_with = "prometheus_auth_config",
           num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
-    prometheus_auth_incluster: bool,
+    pub prometheus_auth_incluster: bool,
     /// kubeconfig with the CA, client certificate, token or password for Prometheus; its
     /// server is ignored. The other flags take precedence
     #[arg(long)]
-    prometheus_auth_config: Option<PathBuf>,
+    pub prometheus_auth_config: Option<PathBuf>,
     /// Authentication to Prometheus as in the file of --config, below prometheus.auth:
     /// '{sigv4: {}}', '{google: {}}', '{azure: {}}'
     #[arg(long, value_name = "YAML", value_parser = connection::auth, conflicts_with = "prometheus_token_file")]
-    prometheus_auth: Option<Auth>,
+    pub prometheus_auth: Option<Auth>,
     /// Header sent with each query, NAME=VALUE; may be repeated
     #[arg(long, value_parser = header)]
-    prometheus_header: Vec<(HeaderName, HeaderValue)>,
+    pub prometheus_header: Vec<(HeaderName, HeaderValue)>,
     /// GET or POST
-    #[arg(long, value_parser = ["GET", "POST"], ignore_case = true)]
-    prometheus_verb: Option<String>,
+    #[arg(long, value_parser = Verb::parse)]
+    pub prometheus_verb: Option<Verb>,
+    /// Those of the kubeconfig, or of the pod.
+    #[arg(skip)]
+    pub credentials: Credentials,
 }
 
 /// The file of `--config`, and the flags that override it.
@@ -88,75 +94,62 @@ impl TypedValueParser for AddressParser {
     }
 }
 
-impl PrometheusFlags {
+impl Flags {
     /// The configuration, and its file.
     ///
     /// # Errors
     /// When a file cannot be used.
     pub fn load(&self) -> Result<(Config, Option<ConfigFile>), ConfigurationError> {
-        let credentials = self.credentials()?;
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.prometheus_header {
-            headers.append(name, value.clone());
+        let mut flags = self.clone();
+        if let Some(path) = &self.prometheus_auth_config {
+            let read = kubeconfig::credentials(path);
+            let failed = |why| ConfigurationError(format!("--prometheus-auth-config: {why}"));
+            flags.credentials = read.map_err(failed)?;
+        } else if self.prometheus_auth_incluster {
+            flags.credentials = Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
         }
-        let flags = Flags {
-            prometheus_url: self.prometheus_url.clone(),
-            credentials,
-            headers,
-            verb: self.prometheus_verb.as_deref().map(|verb| {
-                match verb.eq_ignore_ascii_case("POST") {
-                    true => Verb::Post,
-                    false => Verb::Get,
-                }
-            }),
-        };
-        let Some(path) = &self.config else {
-            return Ok((Config::built_in(&flags), None));
-        };
-        let (config, text) = Config::load(path, &flags)?;
-        for warning in &config.warnings {
-            tracing::warn!("{warning}");
-        }
-        let path = path.clone();
-        Ok((config, Some(ConfigFile { path, text, flags })))
-    }
-
-    /// Credentials of a kubeconfig or of the pod, which the other flags override.
-    fn credentials(&self) -> Result<Credentials, ConfigurationError> {
-        let mut credentials = match &self.prometheus_auth_config {
-            Some(path) => kubeconfig::credentials(path).map_err(|reason| {
-                ConfigurationError(format!("--prometheus-auth-config: {reason}"))
-            })?,
-            None if self.prometheus_auth_incluster => {
-                Credentials::of_service_account(Path::new(SERVICE_ACCOUNT))
-            }
-            None => Credentials::default(),
-        };
-        if let Some(auth) = &self.prometheus_auth {
-            credentials.auth.clone_from(auth);
-        } else if let Some(file) = &self.prometheus_token_file {
-            credentials.auth = Auth::BearerTokenFile(file.clone());
-        }
-        let tls = &mut credentials.tls;
-        if let Some(file) = &self.prometheus_ca_file {
-            tls.ca = Some(Pem::File(file.clone()));
-            tls.unverified = false;
-        }
-        let cert = self.prometheus_client_tls_cert_file.clone();
-        if let Some((cert, key)) = cert.zip(self.prometheus_client_tls_key_file.clone()) {
-            tls.client = Some(ClientPair {
-                cert: Pem::File(cert),
-                key: Pem::File(key),
-            });
-        }
-        if tls.unverified {
+        if flags.credentials.tls.unverified && self.prometheus_ca_file.is_none() {
             tracing::warn!(
                 "--prometheus-auth-config: insecure-skip-tls-verify: any server at that address is \
                  accepted as Prometheus and receives the credentials: set certificate-authority \
                  instead"
             );
         }
-        Ok(credentials)
+        let Some(path) = self.config.clone() else {
+            return Ok((Config::built_in(&flags), None));
+        };
+        let (config, text) = Config::load(&path, &flags)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok((config, Some(ConfigFile { path, text, flags })))
+    }
+
+    /// Applies the flags over the file's settings.
+    pub(super) fn apply(&self, settings: &mut PrometheusSettings) {
+        let (auth, tls) = (&mut settings.auth, &mut settings.tls);
+        self.credentials.apply(auth, tls);
+        let file = self.prometheus_token_file.clone();
+        let given = file.map(Auth::BearerTokenFile);
+        if let Some(given) = given.or_else(|| self.prometheus_auth.clone()) {
+            *auth = given;
+        }
+        if let Some(file) = self.prometheus_ca_file.clone() {
+            tls.ca = Some(Pem::File(file));
+            tls.unverified = false;
+        }
+        let cert = self.prometheus_client_tls_cert_file.clone().map(Pem::File);
+        let key = self.prometheus_client_tls_key_file.clone().map(Pem::File);
+        if let Some((cert, key)) = cert.zip(key) {
+            tls.client = Some(ClientPair { cert, key });
+        }
+        for (name, _) in &self.prometheus_header {
+            settings.headers.remove(name);
+        }
+        for (name, value) in &self.prometheus_header {
+            settings.headers.append(name, value.clone());
+        }
+        settings.verb = self.prometheus_verb.unwrap_or(settings.verb);
     }
 }
 
@@ -167,11 +160,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let name = name
         .parse()
         .map_err(|_| "write NAME=VALUE with a header's name such as X-Scope-OrgID".to_owned())?;
-    let mut value: HeaderValue = value
-        .parse()
-        .map_err(|_| "the value must be one line without control characters".to_owned())?;
-    value.set_sensitive(true);
-    Ok((name, value))
+    Ok((name, HeaderValue::parse(value)?))
 }
 
 #[cfg(test)]
@@ -203,8 +192,8 @@ mod tests {
         assert!(matches!(auth, Auth::Cloud(_)), "{auth:?}");
         for (text, words) in [
             ("", "is empty"),
-            ("{sigv4: {}, google: {}}", "more than one of"),
-            ("{sigv5: {}}", "sigv5"),
+            ("{sigv4: {}, google: {}}", "more than one key"),
+            ("{sigv5: {}}", "expected one of bearerTokenFile"),
             ("sigv4", "expected"),
         ] {
             let error = connection::auth(text).unwrap_err();

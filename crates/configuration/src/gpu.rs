@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::{
-    self, Activity, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
+    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
 };
 use gpu_metrics::signal::SignalId;
 
@@ -149,13 +149,18 @@ impl Gpu {
             return Err(Problem::at("gpu.window", &place.0, message));
         }
         let max_window = max_window.unwrap_or(default.max_window);
-        let active = self.active.as_ref().map(|Active(it)| it.clone());
+        // Without a condition no GPU would ever be active.
+        if matches!(&self.active, Some(Active::Any(list) | Active::All(list)) if list.is_empty()) {
+            let message =
+                "needs at least one condition, such as {signal: memory_utilization, above: 0}";
+            return Err(Problem::missing("gpu.active", message));
+        }
         Ok(Policy {
             window,
             max_window: max_window.max(window.unwrap_or_default()),
             step: or(&self.step, None).unwrap_or(default.step),
             formula: or(&self.average, default.formula),
-            activity: active.unwrap_or(default.activity),
+            activity: (self.active.as_ref()).map_or(default.activity, Activity::from),
             idle: or(&self.idle, default.idle),
             hold: or(&self.hold, default.hold),
             min_devices: or(&self.min_devices, default.min_devices),
@@ -168,33 +173,23 @@ impl Gpu {
     }
 }
 
-/// `gpu.active`, checked.
+/// `gpu.active`: conditions in one of these lists.
 #[derive(Deserialize)]
-#[serde(try_from = "Conditions")]
-struct Active(Activity);
-
-/// `gpu.active`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Conditions {
-    #[serde(default)]
-    any: Vec<Condition>,
-    #[serde(default)]
-    all: Vec<Condition>,
+#[serde(
+    rename_all = "lowercase",
+    expecting = "one of any and all, such as any: [{signal: memory_utilization, above: 0}]"
+)]
+enum Active {
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
 }
 
-impl TryFrom<Conditions> for Active {
-    type Error = &'static str;
-
-    fn try_from(Conditions { any, all }: Conditions) -> Result<Self, Self::Error> {
-        let known = |list: Vec<Condition>| list.into_iter().map(Condition::known).collect();
-        match (any.is_empty(), all.is_empty()) {
-            (false, true) => Ok(Self(Activity::Any(known(any)))),
-            (true, false) => Ok(Self(Activity::All(known(all)))),
-            _ => Err(
-                "needs conditions in one of any and all: write at least one, such as \
-                 any: [{signal: memory_utilization, above: 0}], or leave it out",
-            ),
+impl From<&Active> for Activity {
+    fn from(active: &Active) -> Self {
+        let known = |list: &[Condition]| list.iter().map(Condition::known).collect();
+        match active {
+            Active::Any(list) => Self::Any(known(list)),
+            Active::All(list) => Self::All(known(list)),
         }
     }
 }
@@ -209,7 +204,7 @@ impl TryFrom<Conditions> for Active {
                  memory_used"
 )]
 enum Condition {
-    Name(Name),
+    Allocated(Allocated),
     Threshold {
         signal: Scalar<DeviceValue>,
         #[serde(default)]
@@ -220,17 +215,15 @@ enum Condition {
 /// A condition without a threshold.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Name {
+enum Allocated {
     Allocated,
 }
 
 impl Condition {
-    fn known(self) -> policy::ActivityCondition {
+    fn known(&self) -> ActivityCondition {
         match self {
-            Self::Name(Name::Allocated) => policy::ActivityCondition::Allocated,
-            Self::Threshold { signal, above } => {
-                policy::ActivityCondition::Above(signal.0.value, above)
-            }
+            Self::Allocated(_) => ActivityCondition::Allocated,
+            Self::Threshold { signal, above } => ActivityCondition::Above(signal.0.value, *above),
         }
     }
 }

@@ -5,18 +5,18 @@
 //! `server` is not Prometheus and is ignored, as in prometheus-adapter. Unsupported
 //! settings are rejected, because queries without them would have another identity.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use http::HeaderValue;
 use k8s_openapi::ByteString;
-use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError as ReadError};
-use secrecy::{ExposeSecret, SecretString};
+use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
+use secrecy::{ExposeSecret as _, SecretString};
 
-use limits::file::{self, yaml};
+use limits::file::yaml;
 use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Tls};
 
 /// The settings of a kubeconfig's current context. Files that it names are read again when
-/// they change. Relative paths start at the folder of the kubeconfig.
+/// they change.
 ///
 /// # Errors
 /// When it cannot be read or has unsupported settings; the error has the remedy.
@@ -25,27 +25,28 @@ pub(crate) fn credentials(path: &Path) -> Result<Credentials, String> {
 }
 
 fn read(path: &Path) -> Result<Credentials, String> {
-    let text = file::read(path).map_err(|why| format!("cannot be read: {why}: check the path"))?;
-    let file = Kubeconfig::from_yaml(&String::from_utf8_lossy(&text));
-    let file = file.map_err(|error| match &error {
-        ReadError::Parse(error) => no_kubeconfig(&yaml::report(error)),
+    let file = Kubeconfig::read_from(path).map_err(|error| match &error {
+        KubeconfigError::ReadConfig(why, _) => format!("cannot be read: {why}: check the path"),
+        KubeconfigError::Parse(error) => no_kubeconfig(&yaml::report(error)),
         error => no_kubeconfig(&error.to_string()),
     })?;
-    let (cluster, user) = current(file)?;
+    let (cluster, user) = current(file).ok_or_else(|| {
+        "current-context does not lead to a cluster and a user: add them".to_owned()
+    })?;
     for (key, is_set) in [
-        ("tls-server-name", set(&cluster.tls_server_name).is_some()),
-        ("proxy-url", set(&cluster.proxy_url).is_some()),
+        ("tls-server-name", set(cluster.tls_server_name.as_ref())),
+        ("proxy-url", set(cluster.proxy_url.as_ref())),
         ("exec", user.exec.is_some()),
         ("auth-provider", user.auth_provider.is_some()),
-        ("as", set(&user.impersonate).is_some()),
+        ("as", set(user.impersonate.as_ref())),
     ] {
         if is_set {
             return Err(format!("{key} is not supported: remove it"));
         }
     }
     Ok(Credentials {
-        tls: tls(path, &cluster, &user)?,
-        auth: auth(path, &user)?,
+        tls: tls(path, cluster, &user)?,
+        auth: auth(user)?,
     })
 }
 
@@ -54,54 +55,42 @@ fn no_kubeconfig(reason: &str) -> String {
 }
 
 /// Cluster and user of the current context.
-fn current(file: Kubeconfig) -> Result<(Cluster, AuthInfo), String> {
-    let missing = |what: &str, name: &str| format!("{what} {name:?} does not exist: add it");
-    let name = file.current_context.unwrap_or_default();
-    let context = file.contexts.into_iter().find(|it| it.name == name);
-    let context = context.and_then(|it| it.context);
-    let context = context.ok_or_else(|| missing("current-context", &name))?;
-    let name = context.cluster;
-    let cluster = file.clusters.into_iter().find(|it| it.name == name);
-    let cluster = cluster.ok_or_else(|| missing("cluster", &name))?;
-    let name = context.user.unwrap_or_default();
-    let user = file.auth_infos.into_iter().find(|it| it.name == name);
-    let user = user.ok_or_else(|| missing("user", &name))?;
-    Ok((
-        cluster.cluster.unwrap_or_default(),
-        user.auth_info.unwrap_or_default(),
-    ))
+fn current(file: Kubeconfig) -> Option<(Cluster, AuthInfo)> {
+    let name = file.current_context?;
+    let mut contexts = file.contexts.into_iter();
+    let context = contexts.find(|it| it.name == name)?.context?;
+    let mut clusters = file.clusters.into_iter();
+    let cluster = clusters.find(|it| it.name == context.cluster)?.cluster?;
+    let name = context.user?;
+    let mut users = file.auth_infos.into_iter();
+    let user = users.find(|it| it.name == name)?.auth_info?;
+    Some((cluster, user))
 }
 
-/// A value that is set. An empty value counts as unset, as in client-go.
-fn set(value: &Option<String>) -> Option<&str> {
-    value.as_deref().filter(|value| !value.is_empty())
+/// Whether a value is set. An empty value counts as unset, as in client-go.
+fn set(value: Option<&String>) -> bool {
+    value.is_some_and(|value| !value.is_empty())
 }
 
-/// A secret that is set. An empty one counts as unset.
-fn secret(value: &Option<SecretString>) -> Option<&str> {
-    let value = value.as_ref().map(ExposeSecret::expose_secret);
-    value.filter(|value| !value.is_empty())
+/// A secret that is set.
+fn secret(value: Option<SecretString>) -> Option<SecretString> {
+    value.filter(|value| !value.expose_secret().is_empty())
 }
 
-fn tls(path: &Path, cluster: &Cluster, user: &AuthInfo) -> Result<Tls, String> {
-    let ca = pem(
-        path,
-        "certificate-authority",
-        set(&cluster.certificate_authority),
-        set(&cluster.certificate_authority_data),
-    )?;
-    let cert = pem(
-        path,
-        "client-certificate",
-        set(&user.client_certificate),
-        set(&user.client_certificate_data),
-    )?;
-    let key = pem(
-        path,
-        "client-key",
-        set(&user.client_key),
-        secret(&user.client_key_data),
-    )?;
+fn tls(path: &Path, cluster: Cluster, user: &AuthInfo) -> Result<Tls, String> {
+    let pem = |key: &str, file: Option<&String>, data: Option<SecretString>| match secret(data) {
+        Some(data) => inline(path, key, &data).map(Some),
+        None => Ok(file
+            .filter(|it| !it.is_empty())
+            .map(|it| Pem::File(it.into()))),
+    };
+    let data = cluster.certificate_authority_data.map(Into::into);
+    let file = cluster.certificate_authority.as_ref();
+    let ca = pem("certificate-authority", file, data)?;
+    let data = user.client_certificate_data.clone().map(Into::into);
+    let cert = pem("client-certificate", user.client_certificate.as_ref(), data)?;
+    let data = user.client_key_data.clone();
+    let key = pem("client-key", user.client_key.as_ref(), data)?;
     let client = match (cert, key) {
         (None, None) => None,
         (Some(cert), Some(key)) => Some(ClientPair { cert, key }),
@@ -116,54 +105,44 @@ fn tls(path: &Path, cluster: &Cluster, user: &AuthInfo) -> Result<Tls, String> {
     })
 }
 
-/// A token file takes precedence over a token, as in client-go, and both over a username.
-fn auth(path: &Path, user: &AuthInfo) -> Result<Auth, String> {
-    let (username, password) = (set(&user.username), secret(&user.password));
-    Ok(if let Some(file) = set(&user.token_file) {
-        Auth::BearerTokenFile(beside(path, file))
-    } else if let Some(token) = secret(&user.token) {
-        let token = token.trim();
-        if HeaderValue::try_from(token).is_err() {
-            return Err("the token contains a control character: write it in one line".to_owned());
-        }
-        Auth::BearerToken(token.into())
-    } else if username.is_some() || password.is_some() {
-        Auth::Basic {
-            username: username.unwrap_or_default().to_owned(),
-            password: Password::Inline(password.unwrap_or_default().into()),
-        }
-    } else {
-        Auth::None
+/// Inline data, which takes precedence over a file, as in client-go.
+fn inline(path: &Path, key: &str, data: &SecretString) -> Result<Pem, String> {
+    // The decoder's error may contain bytes of a key, so it is not used.
+    let ByteString(text) = serde_json::from_value(data.expose_secret().into())
+        .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
+    Ok(Pem::Inline {
+        text: String::from_utf8_lossy(&text).into_owned().into(),
+        from: path.to_owned(),
     })
 }
 
-/// Inline data takes precedence over the file, as in client-go. `key` is the key of the file.
-fn pem(
-    path: &Path,
-    key: &str,
-    file: Option<&str>,
-    data: Option<&str>,
-) -> Result<Option<Pem>, String> {
-    let Some(data) = data else {
-        return Ok(file.map(|file| Pem::File(beside(path, file))));
-    };
-    // The decoder's error may contain bytes of a key, so it is not used.
-    let ByteString(text) = serde_json::from_value(data.into())
-        .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
-    Ok(Some(Pem::Inline {
-        text: String::from_utf8_lossy(&text).into_owned().into(),
-        from: path.to_owned(),
-    }))
-}
-
-/// A file that the kubeconfig at `path` names.
-fn beside(path: &Path, file: &str) -> PathBuf {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    folder.join(file)
+/// A token file takes precedence over a token, as in client-go, and both over a username.
+fn auth(user: AuthInfo) -> Result<Auth, String> {
+    let has_user = set(user.username.as_ref());
+    if let Some(file) = user.token_file.filter(|file| !file.is_empty()) {
+        return Ok(Auth::BearerTokenFile(file.into()));
+    }
+    if let Some(token) = secret(user.token) {
+        let token = token.expose_secret().trim();
+        return match HeaderValue::try_from(token) {
+            Ok(_) => Ok(Auth::BearerToken(token.into())),
+            Err(_) => Err("the token has a control character: write it in one line".to_owned()),
+        };
+    }
+    let password = secret(user.password);
+    Ok(match has_user || password.is_some() {
+        true => Auth::Basic {
+            username: user.username.unwrap_or_default(),
+            password: Password::Inline(password.unwrap_or_default()),
+        },
+        false => Auth::None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn read(cluster: &str, user: &str) -> Result<Credentials, String> {
@@ -266,7 +245,7 @@ mod tests {
             assert!(!error.contains("hidden"), "{error}");
         }
         let error = of("{current-context: gone}").unwrap_err();
-        assert!(error.contains("current-context \"gone\""), "{error}");
+        assert!(error.contains("current-context does not lead"), "{error}");
         let gone = credentials(Path::new("/no/such/file")).unwrap_err();
         assert!(
             gone.to_string()

@@ -3,19 +3,6 @@
 //! The values of the file parse themselves. Checks that involve several values run when the
 //! [`Config`] is made, so that the configuration cannot fail later. A configuration file of
 //! prometheus-adapter is also a valid one.
-//!
-//! The server, `demo` and the commands that read Prometheus use it.
-//!
-//! ```
-//! use configuration::{Config, Flags};
-//!
-//! let text = "prometheus:\n  url: http://prometheus:9090\ngpu:\n  window: 2m\n";
-//! let config = Config::from_yaml("config.yaml", text, &Flags::default());
-//! assert_eq!(config.unwrap().policy.window.unwrap().as_secs(), 120);
-//!
-//! let error = Config::from_yaml("config.yaml", "gpu: {windw: 2m}", &Flags::default());
-//! assert!(error.unwrap_err().to_string().starts_with("config.yaml:1:"));
-//! ```
 
 pub mod clients;
 mod connection;
@@ -34,9 +21,7 @@ mod value;
 use std::path::Path;
 use std::time::Duration;
 
-use http::HeaderMap;
 use serde::Deserialize;
-use url::Url;
 
 use adapter_rules::raw::{ResourceRulesEntry, RuleEntry};
 use adapter_rules::resource::ResourceRules;
@@ -47,9 +32,10 @@ use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
-use prometheus_source::settings::{Credentials, PrometheusSettings, Verb};
+use prometheus_source::settings::PrometheusSettings;
 
 use connection::Connection;
+pub use flags::Flags;
 use gpu::Gpu;
 pub use presets::Preset;
 pub use problem::ConfigurationError;
@@ -75,37 +61,8 @@ struct File {
     warnings: Vec<String>,
 }
 
-/// Settings of the command line that override the file.
-#[derive(Clone, Debug, Default)]
-pub struct Flags {
-    pub prometheus_url: Option<Url>,
-    /// The flags about authentication and certificates.
-    pub credentials: Credentials,
-    /// `--prometheus-header`. Each replaces the file's header of the same name.
-    pub headers: HeaderMap,
-    /// `--prometheus-verb`.
-    pub verb: Option<Verb>,
-}
-
-impl Flags {
-    /// Applies the flags over the file's settings.
-    fn apply(&self, settings: &mut PrometheusSettings) {
-        self.credentials
-            .apply(&mut settings.auth, &mut settings.tls);
-        for name in self.headers.keys() {
-            settings.headers.remove(name);
-        }
-        for (name, value) in &self.headers {
-            settings.headers.append(name, value.clone());
-        }
-        if let Some(verb) = self.verb {
-            settings.verb = verb;
-        }
-    }
-}
-
 /// The whole configuration, resolved.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Access to Prometheus. `None`: no address is configured.
     pub prometheus: Option<PrometheusSettings>,
@@ -122,6 +79,8 @@ pub struct Config {
     pub signals: Vec<SignalSpec>,
     /// The configured metrics only.
     pub metrics: Vec<MetricSpec>,
+    /// The keys of `gpu` as the file has them.
+    keys_of_gpus: Vec<(String, String)>,
     /// Whether GPU metrics are served.
     pub gpus_enabled: bool,
     pub presets: Vec<Preset>,
@@ -139,25 +98,13 @@ impl Config {
     /// The default configuration, without a file.
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {
+        let mut prometheus = flags.prometheus_url.clone().map(PrometheusSettings::new);
+        prometheus.iter_mut().for_each(|it| flags.apply(it));
         Self {
-            prometheus: flags.prometheus_url.clone().map(|address| {
-                let mut settings = PrometheusSettings::new(address);
-                flags.apply(&mut settings);
-                settings
-            }),
-            policy: Policy::default(),
-            poll: None,
-            exporters: ExporterIdentity::default(),
-            gpu_resources: GpuResources::default(),
+            prometheus,
             signals: fields::built_in(),
-            metrics: Vec::new(),
             gpus_enabled: true,
-            presets: Vec::new(),
-            rules: Rules::default(),
-            external_rules: Rules::default(),
-            resource_rules: None,
-            faults: Vec::new(),
-            warnings: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -171,12 +118,13 @@ impl Config {
         let text = file::read(path).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
         });
-        match text {
-            Ok(text) => Ok((Self::from_yaml(&file, &text, flags)?, text)),
-            Err(reason) => Err(ConfigurationError(format!(
-                "{file}: cannot be read: {reason}: check the path and its permissions"
-            ))),
-        }
+        let unread = |why| {
+            ConfigurationError(format!(
+                "{file}: cannot be read: {why}: check the path and its permissions"
+            ))
+        };
+        let text = text.map_err(unread)?;
+        Ok((Self::from_yaml(&file, &text, flags)?, text))
     }
 
     /// The configuration in `text`, the content of `file`.
@@ -188,6 +136,7 @@ impl Config {
         let (read, second) =
             yaml::first_document::<Option<File>>(text).map_err(|fault| in_file(fault.into()))?;
         let mut config = Self::resolve(read.unwrap_or_default(), flags).map_err(in_file)?;
+        config.keys_of_gpus = shown::of_gpus(text);
         if let Some(second) = second {
             config.warnings.push(format!(
                 "the configuration has more than one document: only the first is used, and the one \
@@ -201,7 +150,7 @@ impl Config {
     fn resolve(mut file: File, flags: &Flags) -> Result<Self, Problem> {
         let mut config = Self::built_in(flags);
         if let Some(connection) = file.prometheus.take() {
-            let mut settings = connection.settings("prometheus", flags.prometheus_url.as_ref())?;
+            let mut settings = connection.settings(flags.prometheus_url.as_ref())?;
             flags.apply(&mut settings);
             config.prometheus = Some(settings);
         }
@@ -225,29 +174,27 @@ impl Config {
     fn resolve_rules(&mut self, file: &File) -> Result<(), Problem> {
         let presets = file.presets.iter().flatten();
         self.presets = presets.map(|preset| preset.0.value).collect();
-        let custom = file.rules.as_deref().unwrap_or_default();
         let labels = self.prometheus.as_ref().map(|it| &*it.matchers);
-        let labels = labels.unwrap_or_default();
-        let mut rules = Vec::new();
+        let mut lists = Vec::new();
         for preset in &self.presets {
-            rules.push(preset.rules(labels)?);
+            lists.push(preset.rules(labels.unwrap_or_default())?);
         }
-        rules.push(Rules::resolve("rules", custom));
-        for list in rules {
+        let custom = file.rules.as_deref().unwrap_or_default();
+        lists.push(Rules::resolve("rules", custom));
+        for list in lists {
             self.rules.usable.extend(list.usable);
             self.rules.faults.extend(list.faults);
         }
         let external = file.external_rules.as_deref().unwrap_or_default();
         self.external_rules = Rules::resolve("externalRules", external);
-        let mut faults = self.rules.faults.clone();
-        faults.extend(self.external_rules.faults.clone());
-        let resource = file.resource_rules.as_ref();
-        match resource.map(ResourceRules::resolve) {
-            Some(Ok(rules)) => self.resource_rules = Some(rules),
-            Some(Err(more)) => faults.extend(more),
-            None => {}
-        }
-        self.faults = faults.iter().map(ToString::to_string).collect();
+        let resource = file.resource_rules.as_ref().map(ResourceRules::resolve);
+        let mut of_resources = Vec::new();
+        self.resource_rules = resource.and_then(|rules| rules.map_err(|it| of_resources = it).ok());
+        let faults = self.rules.faults.iter().chain(&self.external_rules.faults);
+        self.faults = faults
+            .chain(&of_resources)
+            .map(ToString::to_string)
+            .collect();
         self.warnings.extend(self.faults.clone());
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! `gpu.metrics`: further metrics from DCGM fields.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use adapter_rules::labels::is_label;
@@ -98,22 +96,22 @@ pub(super) fn resolve(
     entries: &[Metric],
     signals: &mut Vec<SignalSpec>,
 ) -> Result<Vec<MetricSpec>, Problem> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let mut metrics = Vec::with_capacity(entries.len());
+    let mut metrics: Vec<MetricSpec> = Vec::with_capacity(entries.len());
     for (index, metric) in entries.iter().enumerate() {
-        let key = |name: &str| format!("gpu.metrics[{index}].{name}");
         let name = &metric.name.0;
-        if let Some(first) = seen.insert(name.value.to_ascii_lowercase(), index) {
+        let mut former = metrics.iter().map(|it| &it.name);
+        if let Some(first) = former.position(|it| it.eq_ignore_ascii_case(&name.value)) {
             let message = format!(
                 "{:?} is the name of gpu.metrics[{first}] too (case is ignored): rename one",
                 name.value
             );
-            return Err(Problem::at(&key("name"), name, message));
+            let key = format!("gpu.metrics[{index}].name");
+            return Err(Problem::at(&key, name, message));
         }
         metrics.push(MetricSpec {
             name: name.value.clone(),
             measure: Measure::Devices {
-                value: DeviceValue::Signal(signal(&key, metric, signals)?),
+                value: DeviceValue::Signal(signal(index, metric, signals)?),
                 reducer: or(&metric.reducer, Reducer::Mean),
                 over: or(&metric.over, Over::Active),
             },
@@ -125,47 +123,45 @@ pub(super) fn resolve(
 /// The signal of a metric's field: an existing one, to which new aliases are added, or a
 /// new one. A field is never polled twice.
 fn signal(
-    key: &impl Fn(&str) -> String,
+    index: usize,
     metric: &Metric,
     signals: &mut Vec<SignalSpec>,
 ) -> Result<SignalId, Problem> {
     let field = &metric.field.0;
     let aliases = metric.aliases.iter().map(|alias| &alias.0.value);
-    let names = std::iter::once(&field.value).chain(aliases);
+    let names: Vec<&String> = std::iter::once(&field.value).chain(aliases).collect();
     let has = |signal: &SignalSpec, name: &str| {
-        let mut names = signal.wire_names.iter();
-        names.any(|known| known.eq_ignore_ascii_case(name))
+        let mut known = signal.wire_names.iter();
+        known.any(|known| known.eq_ignore_ascii_case(name))
     };
-    let next = signals.len();
-    let mut signals_of_names = signals.iter_mut();
-    let known = signals_of_names.find(|signal| names.clone().any(|name| has(signal, name)));
-    let Some(known) = known else {
-        let id = u16::try_from(next)
-            .map(SignalId)
-            .map_err(|_| Problem::at(&key("field"), field, "is one field too many: remove some"))?;
+    let is_known = |signal: &SignalSpec| names.iter().any(|name| has(signal, name));
+    let at = signals.iter().position(is_known).unwrap_or(signals.len());
+    if at == signals.len() {
+        let key = format!("gpu.metrics[{index}].field");
+        let id = u16::try_from(at)
+            .map_err(|_| Problem::at(&key, field, "is one field too many: remove some"))?;
         signals.push(SignalSpec {
-            id,
+            id: SignalId(id),
             name: field.value.to_ascii_lowercase(),
-            wire_names: names.cloned().collect(),
+            wire_names: Vec::new(),
             unit: or(&metric.unit, Unit::Plain),
         });
-        return Ok(id);
-    };
-    if let Some(Scalar(unit)) = &metric.unit
-        && unit.value != known.unit
-    {
+    }
+    let signal = &mut signals[at];
+    if let Some(Scalar(unit)) = metric.unit.as_ref().filter(|it| it.0.value != signal.unit) {
         let message = format!(
             "{:?} does not fit {}, whose unit is {}: leave the unit out",
             unit.value.word(),
             field.value,
-            known.unit.word()
+            signal.unit.word()
         );
-        return Err(Problem::at(&key("unit"), unit, message));
+        let key = format!("gpu.metrics[{index}].unit");
+        return Err(Problem::at(&key, unit, message));
     }
     for name in names {
-        if !has(known, name) {
-            known.wire_names.push(name.clone());
+        if !has(signal, name) {
+            signal.wire_names.push(name.clone());
         }
     }
-    Ok(known.id)
+    Ok(signal.id)
 }

@@ -46,12 +46,6 @@ const FLAGS: [(&str, bool, &str); 25] = [
     ("skip-log-headers", false, KLOG),
 ];
 
-/// Prefix of some twenty flags about the audit log.
-const AUDIT: &str = "audit-";
-const AUDIT_WHY: &str = "requests are audited in the server's own log";
-/// Suffixes of the audit flags that take no value.
-const AUDIT_SWITCHES: [&str; 3] = ["-compress", "-throttle-enable", "-truncate-enabled"];
-
 const LOGGING_FORMAT: &str = "logging-format";
 
 /// The flags with an effect whose value is a text or a path. An empty value of them is no
@@ -77,84 +71,72 @@ const TEXTS: [&str; 18] = [
     "tls-private-key-file",
 ];
 
+/// Some twenty flags, of which these take no value.
+const AUDIT: &str = "audit-";
+const AUDIT_WHY: &str = "requests are audited in the server's own log";
+const AUDIT_SWITCHES: [&str; 3] = ["-compress", "-throttle-enable", "-truncate-enabled"];
+
 /// Removes the flags without effect or value from a command line. Returns a warning for each
 /// name without effect.
 #[must_use]
 pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
-    let (mut left, mut sentences) = (Vec::new(), Vec::new());
+    let (mut left, mut sentences): (Vec<OsString>, Vec<String>) = Default::default();
     let mut words = words.into_iter();
-    while let Some(word) = words.next() {
+    while let Some(mut word) = words.next() {
         let flag = word.to_str().and_then(|text| text.strip_prefix("--"));
-        let flag = flag.unwrap_or_default();
-        let has_value = flag.contains('=');
-        if let Some((name, takes_value, why)) = find(flag) {
-            if takes_value && !has_value {
+        let (name, value) = match flag.unwrap_or_default().split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (flag.unwrap_or_default().to_owned(), None),
+        };
+        let mut why = None;
+        if let Some(retired) = find(&name) {
+            if retired.takes_value && value.is_none() {
                 words.next();
             }
-            let sentence = format!("--{name} has no effect: {why}");
-            if !sentences.contains(&sentence) {
-                sentences.push(sentence);
+            why = Some(retired.why);
+        } else if TEXTS.contains(&&*name) {
+            if value.is_none()
+                && let Some(separate) = words.next()
+            {
+                word.push("=");
+                word.push(separate);
             }
-        } else if let Some(name) = TEXTS.into_iter().find(|text| *text == name(flag)) {
-            let separate = if has_value { None } else { words.next() };
-            keep(&mut left, name, with_value(word, separate));
+            let start = format!("--{name}=");
+            // As in pflag the last one counts, also if its value is empty.
+            left.retain(|it| !it.as_encoded_bytes().starts_with(start.as_bytes()));
+            let value = word.to_str().and_then(|text| text.strip_prefix(&start));
+            if name == LOGGING_FORMAT && !matches!(value, None | Some("" | "text" | "json")) {
+                why = Some("the log is text; write text or json");
+            } else if value != Some("") {
+                left.push(word);
+            }
         } else {
             left.push(word);
         }
+        // pflag accepts underscores for dashes in klog's names.
+        let sentence = why.map(|why| format!("--{} has no effect: {why}", name.replace('_', "-")));
+        sentences.extend(sentence.filter(|sentence| !sentences.contains(sentence)));
     }
-    sentences.extend(unknown_format(&mut left));
     (left, sentences)
 }
 
-/// `--name value` as one word.
-fn with_value(mut word: OsString, separate: Option<OsString>) -> OsString {
-    if let Some(value) = separate {
-        word.push("=");
-        word.push(value);
-    }
-    word
+/// A flag without effect.
+struct Retired {
+    takes_value: bool,
+    why: &'static str,
 }
 
-/// Keeps a flag with its value. As in pflag the last one counts, also if its value is empty.
-fn keep(left: &mut Vec<OsString>, name: &str, word: OsString) {
-    let empty = OsString::from(format!("--{name}="));
-    let is_earlier =
-        |word: &OsString| (word.as_encoded_bytes()).starts_with(empty.as_encoded_bytes());
-    left.retain(|word| !is_earlier(word));
-    if word != empty {
-        left.push(word);
-    }
-}
-
-/// Removes a format of log lines that is neither text nor JSON, and returns the warning.
-fn unknown_format(left: &mut Vec<OsString>) -> Option<String> {
-    let start = format!("--{LOGGING_FORMAT}=");
-    let at = left.iter().position(|word| {
-        let format = word.to_str().and_then(|text| text.strip_prefix(&start));
-        format.is_some_and(|format| !matches!(format, "text" | "json"))
-    })?;
-    left.remove(at);
-    Some(format!(
-        "--{LOGGING_FORMAT} has no effect: the log is text; write text or json"
-    ))
-}
-
-/// The name of a flag that may have a value.
-fn name(flag: &str) -> &str {
-    flag.split_once('=').map_or(flag, |(name, _)| name)
-}
-
-/// Finds the flag in an argument without its dashes: its name, whether it takes a value,
-/// and why it has no effect.
-fn find(flag: &str) -> Option<(String, bool, &'static str)> {
-    // pflag accepts underscores for dashes in klog's names.
-    let name = name(flag).replace('_', "-");
+fn find(name: &str) -> Option<Retired> {
+    let name = name.replace('_', "-");
     if name.starts_with(AUDIT) {
-        let is_switch = AUDIT_SWITCHES.iter().any(|end| name.ends_with(end));
-        return Some((name, !is_switch, AUDIT_WHY));
+        return Some(Retired {
+            takes_value: !AUDIT_SWITCHES.iter().any(|end| name.ends_with(end)),
+            why: AUDIT_WHY,
+        });
     }
-    let (_, takes_value, why) = FLAGS.iter().find(|(known, ..)| *known == name)?;
-    Some((name, *takes_value, why))
+    let mut flags = FLAGS.into_iter();
+    let (_, takes_value, why) = flags.find(|(known, ..)| *known == name)?;
+    Some(Retired { takes_value, why })
 }
 
 #[cfg(test)]
@@ -197,7 +179,12 @@ mod tests {
     #[test]
     fn an_empty_value_is_no_value() {
         for name in TEXTS {
-            for row in ["--NAME=", "--NAME ", "--NAME=a --NAME=", "--NAME a --NAME "] {
+            for row in [
+                "--NAME=",
+                "--NAME ",
+                "--NAME=json --NAME=",
+                "--NAME json --NAME ",
+            ] {
                 let words = format!("x {} --v=4", row.replace("NAME", name));
                 assert_eq!(taken(&words), ("x --v=4".to_owned(), Vec::new()), "{words}");
             }

@@ -16,7 +16,7 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
 
-use prometheus_source::settings::{Auth, Compression, NameMatching, Password, Pem, Tls, parse_url};
+use prometheus_source::settings::{Auth, Compression, NameMatching, Password, Verb, parse_url};
 
 use super::*;
 
@@ -343,19 +343,14 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
 
 #[test]
 fn flags_take_precedence_over_the_file() {
-    let mut headers = HeaderMap::new();
-    headers.insert("x-scope-orgid", "b".parse().unwrap());
+    let header = ("x-scope-orgid".parse().unwrap(), "b".parse().unwrap());
     let flags = Flags {
         prometheus_url: Some("http://flag:9090".parse().unwrap()),
-        credentials: Credentials {
-            auth: Auth::BearerTokenFile("/token".into()),
-            tls: Tls {
-                ca: Some(Pem::File("/ca".into())),
-                ..Tls::default()
-            },
-        },
-        headers,
-        verb: Some(Verb::Post),
+        prometheus_token_file: Some("/token".into()),
+        prometheus_ca_file: Some("/ca".into()),
+        prometheus_header: vec![header],
+        prometheus_verb: Some(Verb::Post),
+        ..Flags::default()
     };
     let text = "prometheus: {url: \"http://p:9090\", timeout: 3s, headers: {X-Scope-OrgID: a, X-Other: c}, \
                 auth: {basic: {username: u, passwordFile: /p}}}";

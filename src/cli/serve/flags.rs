@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum, value_parser};
 
 use apimachinery::duration::parse_duration;
 use configuration::CERTIFICATE_SECRET;
-use configuration::flags::PrometheusFlags;
+use configuration::Flags;
 
 use crate::telemetry::LineFormat;
 
@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) cluster: Cluster,
     #[command(flatten)]
-    pub(super) prometheus: PrometheusFlags,
+    pub(super) prometheus: Flags,
     #[command(flatten)]
     pub(super) rules: RuleFlags,
     #[command(flatten)]

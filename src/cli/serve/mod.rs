@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tracing::Level;
 
+use configuration::Flags;
 use configuration::clients::Clients;
-use configuration::flags::PrometheusFlags;
 
 use crate::app::relist::RelistTimes;
 use crate::app::reload::Loaded;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     }
 }
 
-fn load(flags: &PrometheusFlags) -> Result<Loaded, Failure> {
+fn load(flags: &Flags) -> Result<Loaded, Failure> {
     let (config, file) = flags.load()?;
     let clients = Clients::new(&config)?;
     Ok(Loaded {

@@ -56,13 +56,11 @@ prometheus: {url: 'http://h', timeout: 0s}
 prometheus: {url: 'http://h', maxConcurrentQueries: many}
     prometheus.maxConcurrentQueries: "many" is no count: write a whole number above 0
 prometheus: {url: 'http://h', auth: {}}
-    prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
+    prometheus.auth: is empty: write one key, or leave it out
 prometheus: {url: 'http://h', auth: {sigv5: {}}}
-    prometheus.auth.sigv5: unknown field `sigv5`, expected one of bearerTokenFile, basic, sigv4, google, azure, oauth2
+    expected one of bearerTokenFile, basic, sigv4, google, azure, oauth2
 prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}
-    prometheus.auth: has more than one of bearerTokenFile, basic, sigv4
-prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}
-    prometheus.auth: sigv4 has externalId without roleArn: name the role
+    has more than one key: keep one of them
 prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}
     prometheus.auth.basic.username: contains a colon
 prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
@@ -116,11 +114,11 @@ gpu: {resources: ['nvidia.com/mig 1g']}
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
-    gpu.active: needs conditions in one of any and all
+    gpu.active: is empty: write one key
 gpu: {active: {any: []}}
-    gpu.active: needs conditions in one of any and all: write at least one, such as any: [{
+    gpu.active: needs at least one condition, such as {
 gpu: {active: {any: [allocated], all: [allocated]}}
-    gpu.active: needs conditions in one of any and all
+    has more than one key: keep one of them
 gpu: {active: {any: [allocated, held]}}
     gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}

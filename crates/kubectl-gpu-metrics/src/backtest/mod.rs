@@ -18,8 +18,8 @@ use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
 use configuration::Config;
+use configuration::Flags;
 use configuration::clients::Clients;
-use configuration::flags::PrometheusFlags;
 use findings::{self, Severity};
 
 use crate::replay::past::{self, SATURATED};
@@ -91,7 +91,7 @@ pub struct BacktestArgs {
     #[arg(long, value_name = "VERSION", default_value = "1.37", value_parser = minor)]
     kubernetes_version: u32,
     #[command(flatten)]
-    prometheus: PrometheusFlags,
+    prometheus: Flags,
     #[command(flatten)]
     flags: hpa::FlagArgs,
 }

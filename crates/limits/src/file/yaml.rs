@@ -61,7 +61,9 @@ fn key(path: &Path) -> String {
         Segment::Seq { index } => Some(format!("[{index}]")),
         // The parser's field for a value with its place.
         Segment::Map { key } if key == "value" => Some(String::new()),
-        Segment::Map { key } if is_name(key) => Some(format!(".{key}")),
+        Segment::Map { key } | Segment::Enum { variant: key } if is_name(key) => {
+            Some(format!(".{key}"))
+        }
         _ => None,
     });
     parts.collect::<String>().trim_start_matches('.').to_owned()
@@ -95,6 +97,12 @@ impl MessageFormatter for WithoutValues {
             | Error::SerdeInvalidValue { expected, .. } => format!("expected {expected}").into(),
             Error::SerdeUnknownVariant { expected, .. } => {
                 format!("expected one of {}", expected.join(", ")).into()
+            }
+            Error::ExpectedStringKeyForExternallyTaggedEnum { .. } => {
+                "is empty: write one key, or leave it out".into()
+            }
+            Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+                "has more than one key: keep one of them".into()
             }
             Error::UnsupportedTag { .. } => "unsupported tag".into(),
             Error::NonFiniteFloat { .. } => "the value is not a finite number".into(),

@@ -88,11 +88,14 @@ async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
     std::fs::write(folder.path().join("token"), "of the pod\n").unwrap();
     std::fs::write(folder.path().join("ca.crt"), servers.certificate_pem()).unwrap();
     let with = |folder: &std::path::Path| {
-        Config::built_in(&Flags {
+        let mut config = Config::built_in(&Flags {
             prometheus_url: Some(fake.url().parse().unwrap()),
-            credentials: Credentials::of_service_account(folder),
             ..Flags::default()
-        })
+        });
+        let settings = config.prometheus.as_mut().unwrap();
+        let of_pod = Credentials::of_service_account(folder);
+        of_pod.apply(&mut settings.auth, &mut settings.tls);
+        config
     };
     let config = with(folder.path());
     assert_eq!(query(&config).await, Ok(()));
