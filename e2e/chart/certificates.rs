@@ -41,7 +41,7 @@ fn by_itself_the_server_keeps_its_certificates_in_an_empty_secret() {
         let role = &one(&objects, "Role")["rules"];
         let wanted = json!([{
             "apiGroups": [""], "resources": ["secrets"],
-            "resourceNames": [secret], "verbs": ["get", "patch"],
+            "resourceNames": [secret], "verbs": ["get", "patch", "create"],
         }]);
         assert_eq!(*role, wanted);
         assert_eq!(mounted(&objects), None);

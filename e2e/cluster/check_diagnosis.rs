@@ -72,7 +72,7 @@ async fn the_remedy_of_each_finding_corrects_the_fault() {
     lab.await_values(PODS, 2, "40");
     no_fault(&lab);
     a_refused_configuration(&lab).await;
-    a_lost_secret(&lab);
+    the_right_to_the_secret_is_lost(&lab);
     no_certificate_and_no_server(&mut lab);
     pods_without_gpus(&lab);
     no_reviews(&lab).await;
@@ -111,20 +111,24 @@ async fn a_refused_configuration(lab: &Lab) {
     lab.await_available();
 }
 
-fn delete_secret(lab: &Lab) {
-    lab.plane.kubectl(&["delete", "secret", SECRET, "-n", HOME]);
+fn unbind(lab: &Lab, kind: &str, role: &str, namespace: &str) {
+    let binding = format!("delete {kind} {NAME}:{role} -n {namespace}");
+    lab.plane.run(&binding);
 }
 
-fn a_lost_secret(lab: &Lab) {
-    delete_secret(lab);
-    let object = "serving certificate";
-    let remedy = await_found(
+fn the_right_to_the_secret_is_lost(lab: &Lab) {
+    let (object, account) = (
+        "serving certificate",
+        format!("ServiceAccount {HOME}/{NAME}"),
+    );
+    unbind(lab, "rolebinding", "certificates", HOME);
+    await_found(
         lab,
         "GM105",
         object,
-        &format!("Secret {HOME}/{SECRET} does not exist"),
+        &format!("of the Secret {HOME}/{SECRET}"),
     );
-    apply_printed(lab, &remedy);
+    mend(lab, "GM201", &account, "get, patch, create secrets");
     await_gone(lab, "GM105", object);
 }
 
@@ -133,12 +137,13 @@ fn no_certificate_and_no_server(lab: &mut Lab) {
     let _ = lab.end_server("TERM");
     let remedy = await_found(lab, "GM102", object, "connection refused");
     assert!(remedy.contains("no process listens"), "{remedy}");
-    delete_secret(lab);
+    unbind(lab, "rolebinding", "certificates", HOME);
     lab.start_server();
     let remedy = await_found(lab, "GM102", object, "tls: access denied");
-    assert!(remedy.contains("its log names the Secret"), "{remedy}");
-    let words = format!("kubectl -n {HOME} create secret generic {SECRET}");
-    apply_printed(lab, &logged(lab, &words));
+    assert!(remedy.contains("its log names the right"), "{remedy}");
+    logged(lab, "run the command that check prints for GM201");
+    let account = format!("ServiceAccount {HOME}/{NAME}");
+    mend(lab, "GM201", &account, "get, patch, create secrets");
     await_gone(lab, "GM102", object);
 }
 
@@ -180,10 +185,8 @@ fn commands_of_findings(lab: &Lab) {
             HOME,
             "get, patch apiservices",
         ),
-        ("rolebinding", "certificates", HOME, "get, patch secrets"),
     ] {
-        let binding = format!("delete {kind} {NAME}:{role} -n {namespace}");
-        lab.plane.run(&binding);
+        unbind(lab, kind, role, namespace);
         mend(lab, "GM201", &account, words);
     }
     for name in [

@@ -6,12 +6,16 @@
 //! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
-use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, PODS, TEAM};
+use super::asking::ApiClient;
+use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, PODS, SECRET, TEAM};
 use crate::chart::root;
 use crate::controlplane::ControlPlane;
 use crate::program::{eventually, ok_if};
+use crate::prometheus::free_port;
 
 /// A file or folder of `manifests/`.
 pub(super) fn manifest(name: &str) -> String {
@@ -60,6 +64,29 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     let bad = |line: &&str| line.contains("orbidden") || line.contains("panicked");
     let bad: Vec<&str> = own.filter(bad).collect();
     assert_eq!(bad, Vec::<&str>::new());
+}
+
+/// The pods of a new installation: there is no authority, and their rights are younger than
+/// they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_replicas_that_start_together_become_ready() {
+    let mut lab = Lab::start().await;
+    let _ = lab.end_server("TERM");
+    lab.plane.kubectl(&["delete", "secret", SECRET, "-n", HOME]);
+    let rights = manifest("rbac.yaml");
+    lab.plane.kubectl(&["delete", "-f", &rights]);
+    let ports = [lab.port, free_port()];
+    let replicas = ports.map(|port| lab.replica(port, &[]));
+    lab.plane.kubectl(&["apply", "-f", &rights]);
+    let began = Instant::now();
+    for port in ports {
+        let client = ApiClient::direct(port, None);
+        client.until_code("/readyz", 200).await;
+        println!("ready {:?} after its rights", began.elapsed());
+    }
+    lab.await_available();
+    println!("available {:?} after its rights", began.elapsed());
+    drop(replicas);
 }
 
 /// Verification is not skipped, and the bundle is that of the server.

@@ -8,7 +8,6 @@ mod certificates;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
@@ -56,7 +55,7 @@ const OPERATORS: usize = 64;
 const WATCHED: [&str; 3] = ["pods", "namespaces", "nodes"];
 
 /// How often a review is sent until one is known to be allowed.
-const REVIEW_AGAIN: Duration = Duration::from_secs(5);
+const REVIEW_AGAIN: Duration = Duration::from_secs(1);
 
 /// The source of the serving certificate.
 #[derive(Clone, Debug)]
@@ -173,14 +172,13 @@ pub(crate) async fn run(
         file,
         clients,
     } = settings.loaded;
-    if let CertificateSource::Managed(managed, _) = &settings.certificate {
-        // `resourceRules` need additional APIServices.
-        let has_resources = config.resource_rules.is_some();
-        managed
-            .serves_resources
-            .store(has_resources, Ordering::Relaxed);
+    let mut certificate = settings.certificate;
+    if let CertificateSource::Managed(registered, _) = &mut certificate
+        && config.resource_rules.is_some()
+    {
+        registered.apiservices.extend(managed::RESOURCE_APISERVICES);
     }
-    let certificates = background.keep_certificate(settings.certificate, &lister, &shutdown);
+    let certificates = background.keep_certificate(certificate, &lister, &shutdown);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
     let reload = Reload::new(file, &settings.pod, &telemetry);
     background.own.push(reload.refused());

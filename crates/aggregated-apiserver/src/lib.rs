@@ -19,8 +19,8 @@
 //!   and drains connections when the server stops.
 //! * [`api`] negotiates encodings, serves discovery, has the messages of kube-apiserver for
 //!   failures, and contains the layers around the server's handlers.
-//! * [`certificates`] keeps the serving certificate in force. It comes from files, or the
-//!   replicas issue it together and write its authority into the `caBundle` of their APIServices.
+//! * [`certificates`] keeps the serving certificate in force. It comes from files, or each
+//!   replica signs it with a shared authority, which is the `caBundle` of their APIServices.
 //! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
 //!   authorizes each request. It has no access to the data that the server serves.
 //! * [`refusal`] is the one list of reasons for which a request is not answered.

@@ -1,25 +1,30 @@
 //! The objects of the certificates that the server makes: the Secret that replicas share,
 //! and the APIServices that register the server with kube-apiserver.
 //!
-//! The Secret is read and patched by name, never created, because RBAC cannot restrict
-//! `create` to one name: the manifests create it empty. The annotations of cert-manager on
+//! The Secret is created by server-side apply, because RBAC then checks `create` with its name
+//! (`k8s.io/apiserver`: `pkg/endpoints/handlers/patch.go`). The annotations of cert-manager on
 //! an APIService matter, because its `cainjector` writes the bundle too
 //! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
 
-use http::Method;
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::client::{Client, OBJECT_BYTES};
 use super::error::CallError;
 use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICES;
-use aggregated_apiserver::certificates::managed::content::{self, Data};
 use aggregated_apiserver::certificates::managed::store::{
-    CertificateStore, Change, Entry, ServiceName, WriteError,
+    ApiService, CertificateStore, Change, KEYS, SecretData, ServiceName, StoredSecret,
 };
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// The annotations that tell cert-manager to write the bundle.
 const INJECTORS: [&str; 3] = [
@@ -53,51 +58,36 @@ impl CertificateObjects {
     }
 
     fn secret_trouble(&self, error: &CallError) -> Trouble {
-        let (namespace, name) = (&self.namespace, &self.secret);
-        if let CallError::NotFound(_) = error {
-            return Trouble {
-                text: format!(
-                    "Secret {namespace}/{name} does not exist; the server may change it, but not create it"
-                ),
-                remedy: format!("kubectl -n {namespace} create secret generic {name}"),
-                passes: false,
-            };
-        }
-        trouble(error, || {
-            format!(
-                "allow get and patch of the Secret {name} in a Role of the namespace {namespace}: \
-                 run the command that check prints for GM201"
-            )
-        })
+        let (place, namespace) = (self.place(), &self.namespace);
+        let rule = format!(
+            "allow get, patch and create of the {place} in a Role of the namespace {namespace}: \
+             run the command that check prints for GM201"
+        );
+        trouble(&place, error, &rule)
     }
 
-    /// Sends a merge patch of an object.
     async fn patch(
         &self,
         path: &str,
+        kind: &'static str,
         patch: &Value,
-        trouble: impl FnOnce(&CallError) -> Trouble,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Bytes, CallError> {
         let path = format!("{path}?fieldManager=gpu-metrics-apiserver");
-        let body = patch.to_string().into_bytes();
-        match self.client.submit(Method::PATCH, &path, body).await {
-            Ok(_) => Ok(()),
-            // 409: another client wrote first. 404: the object was deleted after it was read.
-            Err(CallError::Status(_, 409, _) | CallError::NotFound(_)) => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Failed(trouble(&error))),
-        }
+        let request = Request::patch(path)
+            .header(ACCEPT, JSON)
+            .header(CONTENT_TYPE, kind)
+            .body(patch.to_string().into_bytes());
+        self.client.send(request, OBJECT_BYTES).await
     }
 }
 
-/// An error, with the rule to add if a permission is missing.
-fn trouble(error: &CallError, rule: impl FnOnce() -> String) -> Trouble {
-    Trouble {
-        passes: error.is_outage() || error.is_passing(),
-        remedy: match error.is_forbidden() {
-            true => rule(),
-            false => String::new(),
-        },
-        text: error.to_string(),
+/// An error about an object, with the rule to add if a permission is missing.
+fn trouble(place: &str, error: &CallError, rule: &str) -> Trouble {
+    match error {
+        CallError::Status(_, 409, _) => Trouble::Conflict,
+        error if error.is_passing() => Trouble::Passing(format!("{place}: {error}")),
+        error if error.is_forbidden() => Trouble::Lasting(format!("{place}: {error}: {rule}")),
+        error => Trouble::Lasting(format!("{place}: {error}")),
     }
 }
 
@@ -106,35 +96,33 @@ fn apiservice_path(name: &str) -> String {
 }
 
 fn apiservice_trouble(name: &str, error: &CallError) -> Trouble {
-    let trouble = trouble(error, || match RESOURCE_APISERVICES.contains(&name) {
+    let rule = match RESOURCE_APISERVICES.contains(&name) {
         true => "apply manifests/optional/resource-metrics.yaml, which has the APIService and the \
-             right to get and patch it, or remove resourceRules from the configuration"
+                 right to get and patch it, or remove resourceRules from the configuration"
             .to_owned(),
         false => format!(
-            "allow get and patch of the APIService {name} in a ClusterRole: run the command that check prints for GM201"
+            "allow get and patch of the APIService {name} in a ClusterRole: run the command that \
+             check prints for GM201"
         ),
-    });
-    Trouble {
-        text: format!("APIService {name}: {}", trouble.text),
-        ..trouble
-    }
+    };
+    trouble(&format!("APIService {name}"), error, &rule)
 }
 
-fn entry(object: APIService) -> Entry {
+fn used_fields(object: APIService) -> ApiService {
     let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
     let annotations = metadata.annotations.unwrap_or_default();
-    let mut injectors = INJECTORS.iter();
-    let injected = injectors.find(|name| annotations.contains_key(**name));
+    let mut injectors = INJECTORS.into_iter();
+    let injected = injectors.find(|name| annotations.contains_key(*name));
     let service = spec.service.map(|service| ServiceName {
         namespace: service.namespace.unwrap_or_default(),
         name: service.name.unwrap_or_default(),
     });
-    Entry {
+    ApiService {
         version: metadata.resource_version.unwrap_or_default(),
         service,
         bundle: spec.ca_bundle.map(|it| it.0).unwrap_or_default(),
         insecure: spec.insecure_skip_tls_verify.unwrap_or(false),
-        injected: injected.map(|name| (*name).to_owned()),
+        injected: injected.map(str::to_owned),
     }
 }
 
@@ -143,61 +131,62 @@ impl CertificateStore for CertificateObjects {
         format!("Secret {}/{}", self.namespace, self.secret)
     }
 
-    async fn secret(&self) -> Result<(String, Data), Trouble> {
+    async fn secret(&self) -> Result<StoredSecret, Trouble> {
         let path = self.secret_path();
-        let answer = self
-            .client
-            .get(&path, "application/json", OBJECT_BYTES)
-            .await;
-        let body = answer.map_err(|error| self.secret_trouble(&error))?;
+        let read = match self.client.get(&path, JSON, OBJECT_BYTES).await {
+            // Without values, this changes none that another replica has written meanwhile.
+            Err(CallError::NotFound(_)) => {
+                let empty = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": self.secret}});
+                self.patch(&path, APPLY, &empty).await
+            }
+            read => read,
+        };
+        let body = read.map_err(|error| self.secret_trouble(&error))?;
         // The parser's message may quote a private key, so no part of it is used.
         let object: Secret = serde_json::from_slice(&body)
             .map_err(|_| self.secret_trouble(&self.client.garbled("this is no Secret")))?;
-        let data = object.data.unwrap_or_default();
-        Ok((
-            object.metadata.resource_version.unwrap_or_default(),
-            data.into_iter().map(|(key, it)| (key, it.0)).collect(),
-        ))
+        let data = object.data.unwrap_or_default().into_iter();
+        Ok(StoredSecret {
+            version: object.metadata.resource_version.unwrap_or_default(),
+            data: data.map(|(key, value)| (key, value.0)).collect(),
+        })
     }
 
-    async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {
-        let mut values = Map::new();
-        for key in content::ALL {
-            let value = data.get(key).map(|value| ByteString(value.clone()));
-            values.insert(key.to_owned(), json!(value));
-        }
+    async fn write_secret(&self, version: &str, data: &SecretData) -> Result<(), Trouble> {
+        let value = |key: &str| json!(data.get(key).cloned().map(ByteString));
+        let values = KEYS.map(|key| (key.to_owned(), value(key)));
         let patch = json!({
             "metadata": {"resourceVersion": version},
-            "data": values,
+            "data": Value::Object(values.into_iter().collect()),
         });
-        let trouble = |error: &CallError| self.secret_trouble(error);
-        self.patch(&self.secret_path(), &patch, trouble).await
+        let written = self.patch(&self.secret_path(), MERGE, &patch).await;
+        written
+            .map(drop)
+            .map_err(|error| self.secret_trouble(&error))
     }
 
-    async fn apiservice(&self, name: &str) -> Result<Option<Entry>, Trouble> {
+    async fn apiservice(&self, name: &str) -> Result<Option<ApiService>, Trouble> {
         match self.client.object(&apiservice_path(name)).await {
-            Ok(object) => Ok(Some(entry(object))),
+            Ok(object) => Ok(Some(used_fields(object))),
             Err(CallError::NotFound(_)) => Ok(None),
             Err(error) => Err(apiservice_trouble(name, &error)),
         }
     }
 
-    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), WriteError> {
+    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), Trouble> {
         // kube-apiserver refuses a bundle beside `insecureSkipTLSVerify: true`.
         let mut spec = json!({
             "caBundle": ByteString(change.bundle.clone().into_bytes()),
             "insecureSkipTLSVerify": null,
         });
-        if let Some(service) = &change.service {
+        if let Some(ServiceName { namespace, name }) = &change.service {
             // A null port means the default, 443, which is the port of the manifests' Service.
-            spec["service"] = json!({
-                "namespace": service.namespace,
-                "name": service.name,
-                "port": null,
-            });
+            spec["service"] = json!({"namespace": namespace, "name": name, "port": null});
         }
         let patch = json!({"metadata": {"resourceVersion": change.version}, "spec": spec});
-        let trouble = |error: &CallError| apiservice_trouble(name, error);
-        self.patch(&apiservice_path(name), &patch, trouble).await
+        let written = self.patch(&apiservice_path(name), MERGE, &patch).await;
+        written
+            .map(drop)
+            .map_err(|error| apiservice_trouble(name, &error))
     }
 }

@@ -14,7 +14,7 @@ use axum::Router;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -151,20 +151,11 @@ impl Client {
         self.send(request, limit).await
     }
 
-    /// A POST of JSON or a merge patch (RFC 7386).
-    pub(super) async fn submit(
-        &self,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-    ) -> Result<Bytes, CallError> {
-        let content = match method {
-            Method::PATCH => "application/merge-patch+json",
-            _ => "application/json",
-        };
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header(ACCEPT, "application/json");
-        let request = request.header(CONTENT_TYPE, content).body(body);
+    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Bytes, CallError> {
+        let request = Request::post(path)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/json")
+            .body(body);
         self.send(request, OBJECT_BYTES).await
     }
 

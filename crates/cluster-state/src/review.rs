@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
 use k8s_openapi::api::authentication::v1::{TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use parking_lot::Mutex;
@@ -71,7 +70,7 @@ impl ReviewEndpoint {
 
     async fn submit(&self, review: &Value) -> Result<Bytes, CallError> {
         let body = review.to_string().into_bytes();
-        let submit = |body| self.client.submit(Method::POST, self.path, body);
+        let submit = |body| self.client.post(self.path, body);
         match submit(body.clone()).await {
             Err(error) if error.is_passing() => {
                 tokio::time::sleep(PAUSE.mul_f64(1.0 + 0.2 * jitter())).await;

@@ -46,7 +46,7 @@ const REMEDIES: [(&str, &str); 21] = [
     ),
     (
         "tls: access denied",
-        "the server has no certificate yet: its log names the Secret, right or file that it waits for",
+        "the server has no certificate yet: its log names the right or file that it waits for",
     ),
     ("HTTP response to HTTPS client", PLAIN_HTTP),
     (

@@ -7,13 +7,10 @@ use apimachinery::time::Timestamp;
 
 /// The finding that the source of the serving certificate is lost.
 #[must_use]
-pub fn certificate(why: &str, remedy: &str) -> Finding {
+pub fn certificate(why: &str) -> Finding {
     let message =
         format!("{why}. The server keeps the current certificate, and has none after a restart");
-    let remedy = match remedy {
-        "" => "correct what the message names",
-        remedy => remedy,
-    };
+    let remedy = "correct what the message names";
     Finding::new(&GM105, "serving certificate", message, remedy)
 }
 

@@ -180,7 +180,7 @@ impl Role {
                 named(apiservices(&["get"]), of.others.clone()),
             ],
             Self::Certificates => vec![named(
-                rule("", &["secrets"], KEEP),
+                rule("", &["secrets"], &["get", "patch", "create"]),
                 of.secret.iter().map(String::as_str).collect(),
             )],
             Self::Autoscaler => vec![

@@ -52,9 +52,7 @@ impl Background {
         metrics::of_certificate(&self.telemetry.metrics, serving.status.clone());
         let status = serving.status.clone();
         let lost = finding_reports::own(&self.telemetry.metrics, &GM105, move || {
-            let status = status.borrow();
-            let trouble = status.lost()?;
-            Some(own::certificate(&trouble.text, &trouble.remedy))
+            status.borrow().lost().map(own::certificate)
         });
         self.own.push(lost);
         Arc::new(serving)

@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::certificates::managed::{self, service_names};
-use aggregated_apiserver::certificates::pair::Pair;
+use aggregated_apiserver::certificates::managed::{APISERVICES, ManagedSettings, service_names};
 use aggregated_apiserver::serve::tls::{ONLY_TLS13, TlsOptions};
 use configuration::flags::SERVICE_ACCOUNT;
 use rustls::ALL_VERSIONS;
@@ -49,8 +48,11 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     let Some(service) = service(args) else {
         return in_memory(None, "set --service NAMESPACE/NAME outside of a pod");
     };
-    let mut settings = managed::ManagedSettings::new(service);
-    settings.take_over = args.take_over;
+    let settings = ManagedSettings {
+        service,
+        apiservices: APISERVICES.to_vec(),
+        take_over: args.take_over,
+    };
     Ok(CertificateSource::Managed(
         settings,
         args.certificate_secret.clone(),
@@ -88,9 +90,7 @@ fn in_memory(service: Option<&ServiceName>, remedy: &str) -> Result<CertificateS
     let authority = CertificateAuthority::new("gpu-metrics-apiserver", validity).map_err(usage)?;
     let local = [Ipv4Addr::LOCALHOST.into()];
     let issued = authority.serving(&names, &local, validity).map_err(usage)?;
-    let chain = (issued.certificate_pem.as_bytes(), "certificate");
-    let key = (issued.key_pem.as_bytes(), "key");
-    let pair = Pair::read(chain, key).map_err(Failure::Failed)?;
+    let pair = issued.pair().map_err(Failure::Failed)?;
     tracing::warn!(
         "made a self-signed certificate, which kube-apiserver cannot verify: {remedy}, and the \
          server issues one that it can verify"
@@ -116,6 +116,9 @@ fn service(args: &Listening) -> Option<ServiceName> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use rustls::client::verify_server_name;
+    use rustls::pki_types::ServerName;
+    use rustls::server::ParsedCertificate;
 
     use super::super::flags::ServeArgs;
     use super::*;
@@ -139,7 +142,9 @@ mod tests {
         let CertificateSource::Made(pair) = source(dir.path(), &["--service=n/s"]) else {
             panic!("not made");
         };
-        assert!(pair.names().iter().any(|name| name == "s.n.svc"));
+        let leaf = ParsedCertificate::try_from(&pair.chain()[0]).unwrap();
+        let name = ServerName::try_from("s.n.svc").unwrap();
+        verify_server_name(&leaf, &name).unwrap();
         assert!(dir.path().read_dir().unwrap().next().is_none());
     }
 

@@ -78,7 +78,7 @@ pub(super) struct Listening {
     /// Minimum TLS version
     #[arg(long, value_enum, default_value_t)]
     pub(super) tls_min_version: MinVersion,
-    /// Secret in which the server keeps its own authority and certificate,
+    /// Secret in which the server keeps its own authority,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = CERTIFICATE_SECRET)]
     pub(super) certificate_secret: String,

@@ -5,15 +5,15 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::time::SystemTime;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData, SanType,
+    KeyUsagePurpose, PublicKeyData,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use super::pair::Pair;
 pub use crate::x509::Validity;
 use crate::x509::{self, Certificate};
 
@@ -25,38 +25,12 @@ fn unreadable(error: impl fmt::Display) -> String {
     format!("cannot read the authority: {error}")
 }
 
-/// The longest common name that X.509 allows (RFC 5280, `ub-common-name`).
-const MAX_COMMON_NAME: usize = 64;
-
-/// The certificate of an authority, without its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
-    /// The certificate.
-    pub certificate: CertificateDer<'static>,
-    /// When it is valid.
-    pub validity: Validity,
-    /// The common name.
-    pub name: String,
-}
-
-impl Anchor {
-    pub(crate) fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
-        let read = Certificate::read(&certificate)?;
-        if !read.is_authority() {
-            return Err("the certificate is not that of an authority".to_owned());
-        }
-        Ok(Self {
-            validity: read.validity(),
-            name: read.common_name()?.unwrap_or_default(),
-            certificate,
-        })
-    }
-}
-
 /// A certificate authority with its key.
+#[derive(Debug)]
 pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
-    anchor: Anchor,
+    certificate: CertificateDer<'static>,
+    validity: Validity,
 }
 
 /// A certificate with its key.
@@ -67,13 +41,7 @@ pub struct Issued {
     pub certificate_pem: String,
     /// The private key as PEM (PKCS #8).
     pub key_pem: String,
-    key: Vec<u8>,
-}
-
-impl fmt::Debug for CertificateAuthority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.anchor.fmt(f)
-    }
+    key: PrivatePkcs8KeyDer<'static>,
 }
 
 impl fmt::Debug for Issued {
@@ -85,7 +53,16 @@ impl fmt::Debug for Issued {
 impl Issued {
     /// The private key.
     pub fn key(&self) -> PrivateKeyDer<'static> {
-        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()))
+        self.key.clone_key().into()
+    }
+
+    /// Certificate and key, to be served.
+    ///
+    /// # Errors
+    /// When the library refuses them.
+    pub fn pair(&self) -> Result<Pair, String> {
+        let chain = vec![self.certificate.clone()];
+        Pair::new(chain, self.key()).map_err(refused)
     }
 }
 
@@ -95,14 +72,16 @@ impl CertificateAuthority {
     /// # Errors
     /// When the system provides no randomness.
     pub fn new(common_name: &str, validity: Validity) -> Result<Self, String> {
-        let mut params = params(common_name, validity);
+        let mut params = CertificateParams::default();
+        name(&mut params, common_name, validity);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().map_err(refused)?;
         let certificate = params.self_signed(&key).map_err(refused)?;
         Ok(Self {
-            anchor: Anchor::read(certificate.der().clone())?,
+            certificate: certificate.der().clone(),
             issuer: Issuer::new(params, key),
+            validity,
         })
     }
 
@@ -112,18 +91,20 @@ impl CertificateAuthority {
     /// When either text cannot be read, or the key does not belong to the certificate.
     pub fn from_pem(certificate: &[u8], key: &str) -> Result<Self, String> {
         let certificate = CertificateDer::from_pem_slice(certificate).map_err(unreadable)?;
-        // Authorities are only written as PKCS #8, so rcgen need not guess the format.
-        let pem = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes()).map_err(unreadable)?;
-        let key = KeyPair::try_from(pem.secret_pkcs8_der()).map_err(unreadable)?;
+        let key = KeyPair::from_pem(key).map_err(unreadable)?;
         let read = Certificate::read(&certificate).map_err(unreadable)?;
+        if !read.is_authority() {
+            return Err("the certificate is not that of an authority".to_owned());
+        }
         if read.public_key() != key.subject_public_key_info() {
             return Err(
                 "the authority's private key does not belong to its certificate".to_owned(),
             );
         }
         Ok(Self {
+            validity: read.validity(),
             issuer: Issuer::from_ca_cert_der(&certificate, key).map_err(unreadable)?,
-            anchor: Anchor::read(certificate).map_err(unreadable)?,
+            certificate,
         })
     }
 
@@ -132,19 +113,18 @@ impl CertificateAuthority {
         self.issuer.key().serialize_pem()
     }
 
-    /// The authority's certificate, for clients that trust it.
-    pub(crate) const fn anchor(&self) -> &Anchor {
-        &self.anchor
+    pub(crate) const fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// The authority's certificate.
     pub fn certificate(&self) -> CertificateDer<'static> {
-        self.anchor.certificate.clone()
+        self.certificate.clone()
     }
 
     /// The authority's certificate as PEM, for a `caBundle`.
     pub fn certificate_pem(&self) -> String {
-        x509::to_pem(&self.anchor.certificate)
+        x509::to_pem(&self.certificate)
     }
 
     /// Issues a serving certificate for these names and addresses.
@@ -157,16 +137,12 @@ impl CertificateAuthority {
         addresses: &[IpAddr],
         validity: Validity,
     ) -> Result<Issued, String> {
-        let short = names.iter().find(|name| name.len() <= MAX_COMMON_NAME);
-        let common_name = short.copied().unwrap_or("gpu-metrics-apiserver");
-        let mut params = params(common_name, validity);
-        for name in names {
-            let dns = (*name).try_into();
-            let dns = dns.map_err(|_| format!("{name:?} is no DNS name"))?;
-            params.subject_alt_names.push(SanType::DnsName(dns));
-        }
-        let addresses = addresses.iter().copied().map(SanType::IpAddress);
-        params.subject_alt_names.extend(addresses);
+        let names = names.iter().map(ToString::to_string);
+        let names: Vec<String> = names
+            .chain(addresses.iter().map(IpAddr::to_string))
+            .collect();
+        let mut params = CertificateParams::new(names).map_err(refused)?;
+        name(&mut params, "gpu-metrics-apiserver", validity);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
@@ -181,7 +157,8 @@ impl CertificateAuthority {
         organization: Option<&str>,
         validity: Validity,
     ) -> Result<Issued, String> {
-        let mut params = params(common_name, validity);
+        let mut params = CertificateParams::default();
+        name(&mut params, common_name, validity);
         if let Some(organization) = organization {
             let name = &mut params.distinguished_name;
             name.push(DnType::OrganizationName, organization);
@@ -208,25 +185,16 @@ impl CertificateAuthority {
             certificate: certificate.der().clone(),
             certificate_pem: certificate.pem(),
             key_pem: key.serialize_pem(),
-            key: key.serialize_der(),
+            key: key.serialize_der().into(),
         })
     }
 }
 
-fn params(common_name: &str, validity: Validity) -> CertificateParams {
-    let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    let since_epoch = |at: SystemTime| {
-        at.duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default()
-    };
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, common_name);
-    params.not_before = epoch + since_epoch(validity.not_before);
-    params.not_after = epoch + since_epoch(validity.not_after);
-    params
+fn name(params: &mut CertificateParams, common_name: &str, validity: Validity) {
+    let subject = &mut params.distinguished_name;
+    subject.push(DnType::CommonName, common_name);
+    params.not_before = validity.not_before.into();
+    params.not_after = validity.not_after.into();
 }
 
 #[cfg(test)]
@@ -264,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_long_for_a_common_name_is_still_an_alternative_name() {
-        let long = format!("{}.{}.svc", "s".repeat(63), "n".repeat(63));
-        let issued = authority().serving(&[&long], &[], validity()).unwrap();
-        let read = Certificate::read(&issued.certificate).unwrap();
-        assert_eq!(read.subject(), "CN=gpu-metrics-apiserver");
-        assert_eq!(read.dns_names().unwrap(), [long]);
+    fn a_certificate_that_may_not_sign_is_no_authority() {
+        let issued = authority().serving(&["localhost"], &[], validity());
+        let issued = issued.unwrap();
+        let pem = issued.certificate_pem.as_bytes();
+        let read = CertificateAuthority::from_pem(pem, &issued.key_pem);
+        assert!(read.unwrap_err().contains("not that of an authority"));
     }
 }

@@ -4,13 +4,18 @@
 //! link by which kubelet updates a mounted Secret
 //! (<https://github.com/kubernetes/kubernetes/issues/111947>).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustls::Error;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use tokio::sync::watch;
 
 use super::pair::Pair;
 use super::{Publisher, Trouble};
+use crate::x509;
 use limits::file;
 
 /// How often the files are read by default.
@@ -27,26 +32,29 @@ pub struct Files {
     pub every: Duration,
 }
 
-type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
-
 /// Follows the files until `stop`. They need not exist at the start: they may be written later.
 pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
-        let mut last = None;
+        let mut before = None;
         loop {
-            let texts = files.read().await;
-            let same = last.as_ref() == Some(&texts);
-            match files.pair(&texts, SystemTime::now()) {
-                Ok(pair) if !publisher.serves(&pair) => publisher.serve(pair),
-                Ok(_) => publisher.well(),
+            let fault = match files.pair(SystemTime::now()).await {
+                Ok(pair) if publisher.serves(&pair) => None,
+                Ok(pair) => {
+                    publisher.serve(pair);
+                    None
+                }
+                Err(why) => Some(why),
+            };
+            match &fault {
+                None => publisher.well(),
                 // A writer writes one file before the other. Once a pair is in force, a
                 // fault is therefore reported only if it stays until the next read.
-                Err(why) if same || publisher.pair().is_none() => {
-                    publisher.failing(&Trouble::lasting(why));
+                Some(why) if publisher.pair().is_none() || before == fault => {
+                    publisher.failing(&Trouble::Lasting(why.clone()));
                 }
-                Err(_) => {}
+                Some(_) => {}
             }
-            last = Some(texts);
+            before = fault;
             tokio::time::sleep(files.every).await;
         }
     };
@@ -67,15 +75,32 @@ impl Files {
         }
     }
 
-    async fn read(&self) -> FileTexts {
-        Ok((read(&self.certificate).await?, read(&self.key).await?))
-    }
-
-    fn pair(&self, texts: &FileTexts, now: SystemTime) -> Result<Pair, String> {
-        let (chain, key) = texts.as_ref().map_err(String::clone)?;
-        let place = |path: &Path| path.display().to_string();
-        let pair = Pair::read((chain, &place(&self.certificate)), (key, &place(&self.key)))?;
-        pair.check(now)?;
+    async fn pair(&self, now: SystemTime) -> Result<Pair, String> {
+        let (chain, key) = (read(&self.certificate).await?, read(&self.key).await?);
+        let (place, place_of_key) = (self.certificate.display(), self.key.display());
+        let no_chain = |reason: &dyn fmt::Display| {
+            format!(
+                "{place}: no certificate chain: {reason}: write the serving certificate as PEM, \
+                 followed by the intermediate certificates"
+            )
+        };
+        let no_key = |reason: &dyn fmt::Display| {
+            format!(
+                "{place_of_key}: no private key: {reason}: write the key of the serving \
+                 certificate as PEM, not encrypted"
+            )
+        };
+        let chain = x509::from_pem(&chain).map_err(|error| no_chain(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| no_key(&error))?;
+        let pair = Pair::new(chain, key).map_err(|error| match error {
+            Error::InconsistentKeys(_) => format!(
+                "{place_of_key}: this is not the key of the certificate in {place}: replace both \
+                 by one pair"
+            ),
+            Error::NoCertificatesPresented | Error::InvalidCertificate(_) => no_chain(&error),
+            other => no_key(&other),
+        })?;
+        pair.check(now).map_err(|why| format!("{place}: {why}"))?;
         Ok(pair)
     }
 }
@@ -171,7 +196,7 @@ mod tests {
             let text = text.to_owned();
             self.until(move |status| {
                 let why = status.condition.state().reason();
-                status.pair.is_some() && why.is_some_and(|why| why.text.contains(&text))
+                status.pair.is_some() && why.is_some_and(|why| why.to_string().contains(&text))
             })
             .await;
         }
@@ -188,7 +213,7 @@ mod tests {
         let waiting = scene
             .until(|status| {
                 let trouble = status.condition.state().reason();
-                trouble.is_some_and(|why| why.text.contains("tls.crt"))
+                trouble.is_some_and(|why| why.to_string().contains("tls.crt"))
             })
             .await;
         assert!(waiting.ready(SystemTime::now()).is_err());
@@ -223,12 +248,32 @@ mod tests {
         scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
         fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
         scene.until_failing("tls.key: No such file").await;
-        let pair = scene.serving.pair().unwrap();
+        let pair = scene.serving.status.borrow().pair.clone().unwrap();
         assert_eq!(pair.chain()[0], second.certificate);
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());
         scene.write_pair(&second);
         scene.until_served(&second).await;
         scene.end().await;
+    }
+
+    #[tokio::test]
+    async fn garbage_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
+        let files = Files::new(certificate, key);
+        let issued = issued(&authority("test"));
+        let half = &issued.certificate_pem[..100];
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let (chain, key) = (&*issued.certificate_pem, &*issued.key_pem);
+        let chains = ["", "garbage", half, broken, key].map(|chain| (chain, key, "tls.crt: no c"));
+        let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        let keys = ["", "garbage", broken, chain].map(|key| (chain, key, "tls.key: no private"));
+        for (chain, key, wanted) in chains.into_iter().chain(keys) {
+            fs::write(&files.certificate, chain).unwrap();
+            fs::write(&files.key, key).unwrap();
+            let error = files.pair(SystemTime::now()).await.unwrap_err();
+            assert!(error.contains(wanted), "{error}");
+        }
     }
 }

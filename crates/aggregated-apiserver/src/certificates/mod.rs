@@ -14,7 +14,7 @@ pub mod files;
 pub mod managed;
 pub mod pair;
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -26,46 +26,22 @@ use crate::x509::moment;
 use apimachinery::condition::{Condition, State};
 use pair::Pair;
 
-/// The state of an APIService.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Registration {
-    /// Not checked yet.
-    Waiting,
-    /// Names the server's Service and trusts its authority.
-    Registered,
-    /// Is absent, refers to another server, or cannot be read or written; why, with the
-    /// remedy.
-    Failing(String),
-}
+/// The server's APIServices by name. `Ok`: it names the server's Service and trusts its authority.
+/// `Err`: it is absent, refers to another server, or was not read or written; why, with the remedy.
+pub type Registrations = BTreeMap<&'static str, Result<(), String>>;
 
-/// Why a call failed, or why the pair of the source is not in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// The message.
-    pub text: String,
-    /// The remedy; empty: the message contains it.
-    pub remedy: String,
-    /// Whether it ends without action: kube-apiserver is unreachable, or another replica writes.
-    pub passes: bool,
-}
-
-impl Trouble {
-    /// A trouble that lasts until an operator acts. The message contains the remedy.
-    pub(crate) fn lasting(text: String) -> Self {
-        Self {
-            text,
-            ..Self::default()
-        }
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.remedy {
-            "" => f.write_str(&self.text),
-            remedy => write!(f, "{}: {remedy}", self.text),
-        }
-    }
+/// Why a call failed, or why the pair of the source is not in force. With the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Another client wrote the object after it was read: read it again.
+    #[error("another replica wrote first")]
+    Conflict,
+    /// It ends without action: kube-apiserver is unreachable.
+    #[error("{0}")]
+    Passing(String),
+    /// It lasts until an operator acts.
+    #[error("{0}")]
+    Lasting(String),
 }
 
 /// The certificate's state, for readiness and metrics.
@@ -77,8 +53,8 @@ pub struct CertificateStatus {
     pub pair: Option<Pair>,
     /// How often a new pair was unusable, so that the pair in force stayed.
     pub failures: u64,
-    /// The server's APIServices by name; empty: another program manages them.
-    pub registrations: Vec<(String, Registration)>,
+    /// The server's APIServices; empty: another program manages them.
+    pub registrations: Registrations,
 }
 
 impl CertificateStatus {
@@ -92,23 +68,22 @@ impl CertificateStatus {
     /// # Errors
     /// When there is no pair or it has expired: the message.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
-        let why = self.condition.state().reason().map(Trouble::to_string);
-        match self.not_after() {
-            None => Err(why.unwrap_or_else(|| "no certificate yet".to_owned())),
-            Some(end) if end < now => Err(format!(
-                "the certificate in force expired at {}{}",
-                moment(end),
-                why.map(|why| format!(": {why}")).unwrap_or_default()
-            )),
-            Some(_) => Ok(()),
+        let why = self.condition.state().reason();
+        let why = why.map_or_else(|| "no new certificate yet".to_owned(), Trouble::to_string);
+        match self.not_after().map(|end| (end < now, moment(end))) {
+            None => Err(why),
+            Some((true, end)) => Err(format!("the certificate in force expired at {end}: {why}")),
+            Some((false, _)) => Ok(()),
         }
     }
 
     /// The lasting fault of the source while a pair is in force: a restart would find no
     /// certificate. `None`: there is no such fault.
-    pub fn lost(&self) -> Option<&Trouble> {
-        let trouble = self.condition.state().reason();
-        trouble.filter(|trouble| !trouble.passes && self.pair.is_some())
+    pub fn lost(&self) -> Option<&str> {
+        match self.condition.state().reason() {
+            Some(Trouble::Lasting(why)) if self.pair.is_some() => Some(why),
+            _ => None,
+        }
     }
 
     /// Checks that all APIServices refer to the server and trust it. Readiness does not
@@ -117,21 +92,13 @@ impl CertificateStatus {
     /// # Errors
     /// When one does not: one sentence for each.
     pub fn registered(&self) -> Result<(), String> {
-        let troubles = self
-            .registrations
-            .iter()
-            .filter_map(|(name, registration)| {
-                Some(match registration {
-                    Registration::Registered => return None,
-                    Registration::Waiting => format!("APIService {name}: not checked yet"),
-                    Registration::Failing(why) => why.clone(),
-                })
-            });
-        let troubles: Vec<String> = troubles.collect();
-        if troubles.is_empty() {
-            Ok(())
-        } else {
-            Err(troubles.join("; "))
+        let states = self.registrations.values();
+        let troubles: Vec<&str> = states
+            .filter_map(|state| state.as_ref().err().map(String::as_str))
+            .collect();
+        match troubles.is_empty() {
+            true => Ok(()),
+            false => Err(troubles.join("; ")),
         }
     }
 }
@@ -145,15 +112,9 @@ pub struct Serving {
     pub status: watch::Receiver<CertificateStatus>,
 }
 
-impl Serving {
-    pub(crate) fn pair(&self) -> Option<Pair> {
-        self.status.borrow().pair.clone()
-    }
-}
-
 impl ResolvesServerCert for Serving {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.pair().map(|pair| pair.certified())
+        self.status.borrow().pair.as_ref().map(Pair::certified)
     }
 }
 
@@ -178,14 +139,15 @@ impl Publisher {
 
     /// Puts a pair in force: new handshakes present it.
     pub fn serve(&self, pair: Pair) {
-        let (names, until) = (pair.names().to_vec(), moment(pair.validity().not_after));
+        let until = moment(pair.validity().not_after);
         self.0.send_modify(|status| {
             status.condition.set(None, Instant::now());
             status.pair = Some(pair);
         });
-        tracing::info!(?names, until, "serving certificate in force");
+        tracing::info!(until, "serving certificate in force");
     }
 
+    /// Records that the pair in force is that of the source.
     pub(crate) fn well(&self) {
         let mut former = None;
         self.0.send_if_modified(|status| {
@@ -207,31 +169,17 @@ impl Publisher {
             changed
         });
         match (changed, self.pair()) {
-            (true, Some(_)) => {
-                tracing::warn!("{why}; the certificate in force stays in use, retrying");
-            }
-            (true, None) => tracing::warn!("{why}; no certificate yet, waiting for it"),
             (false, _) => {}
+            (true, Some(_)) => tracing::warn!("{why}; the certificate in force stays, retrying"),
+            (true, None) => tracing::warn!("{why}; no certificate yet, retrying"),
         }
     }
 
-    /// The states of the APIServices as last recorded.
-    pub(crate) fn registrations(&self) -> Vec<(String, Registration)> {
+    pub(crate) fn registrations(&self) -> Registrations {
         self.0.borrow().registrations.clone()
     }
 
-    /// Records the states of the APIServices; logs changes.
-    pub(crate) fn register(&self, now: Vec<(String, Registration)>) {
-        let before = self.registrations();
-        for changed in now.iter().filter(|entry| !before.contains(entry)) {
-            match changed {
-                (_, Registration::Waiting) => {}
-                (name, Registration::Registered) => {
-                    tracing::info!("APIService {name}: registered");
-                }
-                (_, Registration::Failing(why)) => tracing::warn!("{why}"),
-            }
-        }
+    pub(crate) fn register(&self, now: Registrations) {
         self.0.send_modify(|status| status.registrations = now);
     }
 }

@@ -3,14 +3,13 @@
 //! The module that presents certificates (`certificates`) and the one that verifies client
 //! certificates (`security`) both use it, so that both read the same content.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
 use x509_parser::oid_registry::Oid;
-use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer};
+use x509_parser::prelude::{AttributeTypeAndValue, FromDer};
 
 /// The validity of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,18 +81,13 @@ impl<'der> Certificate<'der> {
     pub fn validity(&self) -> Validity {
         let validity = self.0.validity();
         Validity {
-            not_before: from_asn1(validity.not_before),
-            not_after: from_asn1(validity.not_after),
+            not_before: validity.not_before.to_datetime().into(),
+            not_after: validity.not_after.to_datetime().into(),
         }
     }
 
     pub(crate) fn public_key(&self) -> &[u8] {
         self.0.public_key().raw
-    }
-
-    /// The whole subject, as `O=name, CN=name`.
-    pub fn subject(&self) -> String {
-        self.0.subject().to_string()
     }
 
     /// The subject's common name; the last of several, as in Go. `None`: none, or empty.
@@ -111,28 +105,8 @@ impl<'der> Certificate<'der> {
         texts(self.0.subject().iter_by_oid(&kind))
     }
 
-    /// Its alternative names that are DNS names.
-    pub(crate) fn dns_names(&self) -> Result<Vec<String>, String> {
-        let extension = self.0.subject_alternative_name();
-        let extension = extension.map_err(|error| format!("subjectAltName: {error}"))?;
-        let names = extension.iter().flat_map(|it| &it.value.general_names);
-        let dns = names.filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        });
-        Ok(dns.collect())
-    }
-
     pub(crate) fn is_authority(&self) -> bool {
         self.0.is_ca()
-    }
-
-    /// Whether clients accept it from a server. A certificate without a list of usages may
-    /// have any usage.
-    pub(crate) fn is_for_servers(&self) -> Result<bool, String> {
-        let extension = self.0.extended_key_usage();
-        let extension = extension.map_err(|error| format!("extendedKeyUsage: {error}"))?;
-        Ok(extension.is_none_or(|usage| usage.value.any || usage.value.server_auth))
     }
 }
 
@@ -143,11 +117,4 @@ fn texts<'a>(
     texts
         .collect::<Result<_, _>>()
         .map_err(|_| "a name in the subject is not UTF-8 text".to_owned())
-}
-
-fn from_asn1(time: ASN1Time) -> SystemTime {
-    let since_epoch = u64::try_from(time.timestamp()).unwrap_or(0);
-    SystemTime::UNIX_EPOCH
-        .checked_add(Duration::from_secs(since_epoch))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
 }

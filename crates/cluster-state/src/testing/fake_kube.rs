@@ -127,6 +127,11 @@ impl FakeKube {
         self.lock().documents[path].clone()
     }
 
+    /// Removes a document.
+    pub fn unwrite(&self, path: &str) {
+        self.lock().documents.remove(path);
+    }
+
     /// Writes an object, and sends it to watches.
     pub fn put(&self, path: &str, mut object: Value) {
         let mut state = self.lock();
@@ -225,8 +230,19 @@ impl State {
         self.documents.insert(path.to_owned(), document);
     }
 
+    /// Server-side apply of an object without fields.
+    fn apply(&mut self, path: &str, object: Value) -> Response<Body> {
+        assert!(object.get("data").is_none());
+        if !self.documents.contains_key(path) {
+            self.write(path, object);
+        }
+        whole(200, self.documents[path].to_string())
+    }
+
     fn patch(&mut self, path: &str, patch: &Value) -> Response<Body> {
-        let mut document = self.documents[path].clone();
+        let Some(mut document) = self.documents.get(path).cloned() else {
+            return refusal(404, "not found");
+        };
         if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"] {
             return refusal(409, "the object has been modified");
         }
@@ -335,8 +351,12 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
     }
     let mut state = state.lock().unwrap();
     if head.method == Method::PATCH {
+        let patch = body.expect("a patch");
+        if head.headers["content-type"] == "application/apply-patch+yaml" {
+            return state.apply(&path, patch);
+        }
         assert_eq!(head.headers["content-type"], "application/merge-patch+json");
-        return state.patch(&path, &body.expect("a patch"));
+        return state.patch(&path, &patch);
     }
     if let Some(document) = state.documents.get(&path) {
         return whole(200, document.to_string());

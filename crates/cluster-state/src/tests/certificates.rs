@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::super::certificates::CertificateObjects;
 use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
-use aggregated_apiserver::certificates::managed::content::{self, Data};
+use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::store::{
-    CertificateStore, Change, ServiceName, WriteError,
+    CertificateStore, Change, SecretData, ServiceName,
 };
 use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
 
@@ -48,34 +48,47 @@ async fn applied() -> (FakeKube, CertificateObjects) {
     (kube, CertificateObjects::new(client, namespace, name))
 }
 
-fn data(text: &str) -> Data {
-    Data::from([(content::KEY.to_owned(), text.as_bytes().to_vec())])
+fn data(text: &str) -> SecretData {
+    SecretData::from([("ca.key".to_owned(), text.as_bytes().to_vec())])
 }
 
 #[tokio::test]
 async fn a_secret_is_read_and_written_with_its_version() {
     let (kube, objects) = applied().await;
-    let (version, stored) = objects.secret().await.unwrap();
-    assert!(stored.is_empty());
-    objects.write_secret(&version, &data("one")).await.unwrap();
-    let late = objects.write_secret(&version, &data("two")).await;
-    assert_eq!(late, Err(WriteError::Conflict));
-    assert_eq!(objects.secret().await.unwrap().1, data("one"));
+    let stored = objects.secret().await.unwrap();
+    assert!(stored.data.is_empty());
+    let write = async |text| objects.write_secret(&stored.version, &data(text)).await;
+    write("one").await.unwrap();
+    assert_eq!(write("two").await, Err(Trouble::Conflict));
+    assert_eq!(objects.secret().await.unwrap().data, data("one"));
     let queries = kube.queries(SECRET).into_iter();
     let patches = queries.filter(|it| *it == format!("fieldManager={OURS}"));
     assert_eq!(patches.count(), 2);
 }
 
 #[tokio::test]
-async fn foreign_keys_in_the_secret_stay() {
+async fn an_absent_secret_is_created_without_values() {
     let (kube, objects) = applied().await;
-    let values = json!({"theirs": "eA==", "ca.key": "eA=="});
+    kube.unwrite(SECRET);
+    let stored = objects.secret().await.unwrap();
+    assert!(stored.data.is_empty());
+    let created = objects.write_secret(&stored.version, &data("one")).await;
+    created.unwrap();
+    assert_eq!(kube.read(SECRET)["metadata"]["name"], "serving");
+    assert_eq!(objects.secret().await.unwrap().data, data("one"));
+}
+
+#[tokio::test]
+async fn foreign_keys_in_the_secret_stay_and_those_of_a_serving_certificate_go() {
+    let (kube, objects) = applied().await;
+    let values = json!({"theirs": "eA==", "ca.key": "eA==", "tls.crt": "eA==", "tls.key": "eA=="});
     let secret = json!({"metadata": {"labels": {"a": "b"}}, "data": values});
     kube.write(SECRET, secret);
-    let (version, _) = objects.secret().await.unwrap();
-    objects.write_secret(&version, &data("one")).await.unwrap();
+    let stored = objects.secret().await.unwrap();
+    let written = objects.write_secret(&stored.version, &data("one")).await;
+    written.unwrap();
     let object = kube.read(SECRET);
-    assert_eq!(object["data"], json!({"theirs": "eA==", "tls.key": "b25l"}));
+    assert_eq!(object["data"], json!({"theirs": "eA==", "ca.key": "b25l"}));
     assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
 }
 
@@ -83,10 +96,10 @@ async fn foreign_keys_in_the_secret_stay() {
 async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
     let (kube, objects) = applied().await;
     let key = r#"{"metadata": {"resourceVersion": "1"}, "data": {"tls.key": "SECRET KEY"}}"#;
-    let rule = "allow get and patch of the Secret serving";
+    let rule = "allow get, patch and create of the Secret gpu-metrics/serving";
     for (fault, wanted) in [
         (Fault::Forbidden, rule),
-        (Fault::Status(404), "create secret generic serving"),
+        (Fault::Status(404), "not found"),
         (Fault::Text(key.to_owned()), "no Secret"),
         (Fault::Text("SECRET KEY".to_owned()), "no Secret"),
         (Fault::Status(500), "HTTP 500"),
@@ -94,12 +107,13 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
         kube.fault(SECRET, fault);
         let text = objects.secret().await.unwrap_err().to_string();
         assert!(text.contains(wanted), "{text}");
+        assert!(text.starts_with("Secret gpu-metrics/serving: "), "{text}");
         assert!(!text.contains("SECRET KEY"), "{text}");
     }
     kube.fault(SECRET, Fault::Forbidden);
     let error = objects.write_secret("1", &data("one")).await.unwrap_err();
     assert!(
-        matches!(&error, WriteError::Failed(it) if it.remedy.contains("check prints for GM201")),
+        matches!(&error, Trouble::Lasting(it) if it.contains("check prints for GM201")),
         "{error:?}"
     );
 }
@@ -120,7 +134,7 @@ async fn a_write_changes_the_bundle_of_an_apiservice_and_keeps_other_fields() {
     };
     services.write_apiservice(NAME, &change).await.unwrap();
     let again = services.write_apiservice(NAME, &change).await;
-    assert_eq!(again, Err(WriteError::Conflict));
+    assert_eq!(again, Err(Trouble::Conflict));
     let object = kube.read(&path(NAME));
     let spec = json!({
         "group": "custom.metrics.k8s.io", "versionPriority": 200, "caBundle": "b25l",

@@ -1,194 +1,157 @@
-//! One of several replicas that share a Secret and APIServices.
+//! One of several replicas that share an authority and APIServices.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::content::{Authorities, Content, anchors};
-use super::decide::{Reason, decide, joined};
-use super::registration::{is_ours, plan};
-use super::settings::{ManagedSettings, service_names};
-use super::store::{CertificateStore, Entry, WriteError};
-use crate::certificates::pair::Pair;
-use crate::certificates::{Publisher, Registration, Trouble};
+use rustls::pki_types::CertificateDer;
+
+use super::registration::plan;
+use super::store::{CA_CERTIFICATE, CA_KEY, CertificateStore, SecretData};
+use super::{ManagedSettings, service_names};
+use crate::certificates::authority::{CertificateAuthority, Validity};
+use crate::certificates::{Publisher, Trouble};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How long a serving certificate lives.
+const LIFE: Duration = HOUR.saturating_mul(24 * 90);
+
+const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 3650);
 
 pub(super) struct Replica<S> {
     settings: ManagedSettings,
     store: S,
     publisher: Publisher,
-    /// The authorities of the Secret at its last read or write.
-    known: Option<Authorities>,
+    /// The authority that signed the certificate in force.
+    signer: Option<CertificateDer<'static>>,
 }
-
-type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: CertificateStore> Replica<S> {
     pub(super) fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
-        let waiting = |name| (name, Registration::Waiting);
-        publisher.register(settings.names().into_iter().map(waiting).collect());
+        let waiting = |name: &&'static str| {
+            let why = format!("APIService {name}: not checked yet");
+            (*name, Err(why))
+        };
+        publisher.register(settings.apiservices.iter().map(waiting).collect());
         Self {
             settings,
             store,
             publisher,
-            known: None,
+            signer: None,
         }
     }
 
-    /// Makes a pass. Returns whether the next one is due soon: something was written, or
-    /// another replica wrote first.
-    ///
-    /// The APIServices are read before the Secret. A write therefore never replaces a
-    /// bundle that is newer than the Secret from which the new one is made. An authority
-    /// that was in all bundles stays in all of them. While the Secret cannot be read or
-    /// written, the bundles are repaired with the authorities read before.
+    /// Makes a pass. Returns whether the next one is due soon: another replica wrote first, or
+    /// there is no certificate yet.
     pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
-        let mut read = Vec::new();
-        for name in self.settings.names() {
-            let entry = self.store.apiservice(&name).await;
-            read.push((name, entry));
+        let attempt = self.attempt(now).await;
+        match &attempt {
+            Ok(()) | Err(Trouble::Conflict) => {}
+            Err(trouble) => self.publisher.failing(trouble),
         }
-        let bundles = self.bundles(&read);
-        let kept = match self.keep_secret(&bundles, now).await {
-            Err(WriteError::Conflict) => return true,
-            Err(WriteError::Failed(trouble)) => Err(trouble),
-            Ok(kept) => Ok(kept),
-        };
-        let contended = match self.known.clone() {
-            Some(known) => self.register(read, &known, now).await,
-            None => false,
-        };
-        match kept {
-            Err(trouble) => {
-                self.publisher.failing(&trouble);
-                contended
-            }
-            Ok(_) if contended => true,
-            Ok((content, wrote)) => {
-                self.adopt(content, &bundles, now);
-                wrote
-            }
-        }
+        attempt == Err(Trouble::Conflict) || self.publisher.pair().is_none()
     }
 
-    /// The bundles of the server's APIServices. An APIService that cannot be read counts as
-    /// an empty bundle, because the content of its bundle is unknown.
-    fn bundles(&self, read: &[(String, Read)]) -> Vec<Vec<u8>> {
-        let ours = read.iter().filter_map(|(_, read)| match read {
-            Err(_) => Some(Vec::new()),
-            Ok(Some(entry)) if is_ours(&self.settings, entry) => Some(entry.bundle.clone()),
-            Ok(_) => None,
-        });
-        ours.collect()
-    }
-
-    /// Reads the Secret and repairs it; returns its content, and whether it was written.
-    async fn keep_secret(
-        &mut self,
-        bundles: &[Vec<u8>],
-        now: SystemTime,
-    ) -> Result<(Content, bool), WriteError> {
+    async fn attempt(&mut self, now: SystemTime) -> Result<(), Trouble> {
+        let authority = self.authority(now).await?;
         let place = self.store.place();
-        let (version, stored) = self.store.secret().await.map_err(WriteError::Failed)?;
-        self.known = Authorities::read(&stored).ok().or(self.known.take());
-        let found = (self.known.as_ref(), bundles);
-        let (content, reason) = decide(&stored, found, &self.settings, now)
-            .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
-        let Some(reason) = reason else {
-            return Ok((content, false));
-        };
-        let data = content.data(now);
-        self.store.write_secret(&version, &data).await?;
-        self.known = Some(content.authorities.clone());
-        match reason {
-            Reason::Usual(text) => tracing::info!("{place}: {text}"),
-            Reason::Alarming(text) => tracing::warn!("{place}: {text}"),
-        }
-        Ok((content, true))
+        let failed = |why| Trouble::Lasting(format!("{place}: {why}"));
+        self.sign(&authority, now).map_err(failed)?;
+        self.register(&authority.certificate_pem()).await
     }
 
-    /// Repairs the APIServices. Returns whether a write conflicted.
-    async fn register(
-        &self,
-        read: Vec<(String, Read)>,
-        known: &Authorities,
-        now: SystemTime,
-    ) -> bool {
-        let (mut contended, mut registrations) = (false, Vec::new());
-        let before = self.publisher.registrations();
-        for (name, read) in read {
-            let known_state = before.iter().find(|(known, _)| *known == name);
-            let before = known_state.map_or(Registration::Waiting, |(_, it)| it.clone());
-            let state = match self.mend(&name, read, known, now).await {
-                Ok(state) => state,
-                Err(WriteError::Conflict) => {
-                    contended = true;
-                    before
+    /// The authority of the Secret, or a new one that is written there.
+    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, Trouble> {
+        let stored = self.store.secret().await?;
+        let why = match read(&stored.data, now) {
+            Ok(authority) => return Ok(authority),
+            Err(why) => why,
+        };
+        let validity = Validity {
+            not_before: now - HOUR,
+            not_after: now + AUTHORITY_LIFE,
+        };
+        let authority = CertificateAuthority::new("gpu-metrics-apiserver authority", validity)
+            .map_err(Trouble::Lasting)?;
+        let written = SecretData::from([
+            (CA_CERTIFICATE.into(), authority.certificate_pem().into()),
+            (CA_KEY.into(), authority.key_pem().into()),
+        ]);
+        self.store.write_secret(&stored.version, &written).await?;
+        let place = self.store.place();
+        match stored.data.is_empty() {
+            true => tracing::info!("{place}: an authority was made"),
+            false => tracing::warn!("{place}: {why}: a new authority was made"),
+        }
+        Ok(authority)
+    }
+
+    /// Signs a certificate if the one in force is old, or of another authority. It does not
+    /// outlive its authority, and is valid for clients whose clock is up to an hour late.
+    fn sign(&mut self, authority: &CertificateAuthority, now: SystemTime) -> Result<(), String> {
+        let signer = Some(authority.certificate());
+        let served = self.publisher.pair();
+        if signer == self.signer && served.is_some_and(|pair| !pair.validity().is_old(now)) {
+            self.publisher.well();
+            return Ok(());
+        }
+        let by = authority.validity();
+        let validity = Validity {
+            not_before: (now - HOUR).max(by.not_before),
+            not_after: (now + LIFE).min(by.not_after),
+        };
+        let names = service_names(&self.settings.service);
+        let names = names.each_ref().map(String::as_str);
+        let pair = authority.serving(&names, &[], validity)?.pair()?;
+        pair.check(now)?;
+        self.publisher.serve(pair);
+        self.signer = signer;
+        Ok(())
+    }
+
+    /// Repairs the APIServices that do not trust the authority `bundle`, or trust others.
+    async fn register(&self, bundle: &str) -> Result<(), Trouble> {
+        let mut states = self.publisher.registrations();
+        let mut registered = Ok(());
+        for &name in &self.settings.apiservices {
+            let state = match self.mend(name, bundle).await {
+                Ok(()) => Ok(()),
+                Err(Trouble::Lasting(why)) => Err(why),
+                Err(Trouble::Conflict) => {
+                    registered = Err(Trouble::Conflict);
+                    continue;
                 }
                 // During an outage of kube-apiserver the last known state stays.
-                Err(WriteError::Failed(trouble))
-                    if trouble.passes && before != Registration::Waiting =>
-                {
-                    before
-                }
-                Err(WriteError::Failed(trouble)) => Registration::Failing(trouble.to_string()),
+                Err(Trouble::Passing(_)) => continue,
             };
-            registrations.push((name, state));
-        }
-        self.publisher.register(registrations);
-        contended
-    }
-
-    /// Repairs an APIService; returns its state.
-    async fn mend(
-        &self,
-        name: &str,
-        read: Read,
-        known: &Authorities,
-        now: SystemTime,
-    ) -> Result<Registration, WriteError> {
-        let entry = read.map_err(WriteError::Failed)?;
-        match plan(&self.settings, name, entry.as_ref(), known, now) {
-            Err(why) => Ok(Registration::Failing(why)),
-            Ok(None) => Ok(Registration::Registered),
-            Ok(Some(change)) => {
-                self.store.write_apiservice(name, &change).await?;
-                Ok(Registration::Registered)
+            match &state {
+                state if states.get(name) == Some(state) => {}
+                Ok(()) => tracing::info!("APIService {name}: registered"),
+                Err(why) => tracing::warn!("{why}"),
             }
+            states.insert(name, state);
         }
+        self.publisher.register(states);
+        registered
     }
 
-    /// Puts the Secret's pair into force. It replaces a valid one that the bundles trust only
-    /// if they trust it too and the newest authority is a day old. A replica without a valid
-    /// pair uses it at once: it has just written the bundles.
-    fn adopt(&self, Content { authorities, pair }: Content, bundles: &[Vec<u8>], now: SystemTime) {
-        if let Err(error) = pair.check(now) {
-            let place = self.store.place();
-            let trouble = Trouble::lasting(format!("{place}: {error}"));
-            self.publisher.failing(&trouble);
-            return;
-        }
-        let is_trusted = |pair: &Pair| self.is_trusted(pair, bundles, now);
-        let served = self.publisher.pair();
-        let served = served.filter(|served| served.check(now).is_ok());
-        match served {
-            _ if self.publisher.serves(&pair) => self.publisher.well(),
-            Some(_) if !is_trusted(&pair) => self.publisher.failing(&Trouble {
-                passes: true,
-                ..Trouble::lasting(
-                    "a new serving certificate is not used until the APIServices trust its authority"
-                        .to_owned(),
-                )
-            }),
-            Some(served) if now < joined(&authorities) && is_trusted(&served) => {
-                self.publisher.well();
-            }
-            _ => self.publisher.serve(pair),
+    async fn mend(&self, name: &str, bundle: &str) -> Result<(), Trouble> {
+        let found = self.store.apiservice(name).await?;
+        let change = plan(&self.settings, name, found.as_ref(), bundle);
+        match change.map_err(Trouble::Lasting)? {
+            Some(change) => self.store.write_apiservice(name, &change).await,
+            None => Ok(()),
         }
     }
+}
 
-    fn is_trusted(&self, pair: &Pair, bundles: &[Vec<u8>], now: SystemTime) -> bool {
-        let [name, ..] = service_names(&self.settings.service);
-        bundles.iter().all(|pem| {
-            let trusted = anchors(pem);
-            trusted.is_ok_and(|trusted| pair.verify(&trusted, &name, now).is_ok())
-        })
+/// The authority in these values. One of which two thirds of the life are over is replaced.
+fn read(data: &SecretData, now: SystemTime) -> Result<CertificateAuthority, String> {
+    let value = |key: &str| data.get(key).map_or(&[][..], Vec::as_slice);
+    let key = str::from_utf8(value(CA_KEY)).unwrap_or_default();
+    let authority = CertificateAuthority::from_pem(value(CA_CERTIFICATE), key)
+        .map_err(|error| format!("{CA_CERTIFICATE} and {CA_KEY}: {error}"))?;
+    match authority.validity().is_old(now) {
+        true => Err("the authority is old".to_owned()),
+        false => Ok(authority),
     }
 }

@@ -1,17 +1,25 @@
 //! A fake cluster with one Secret and some APIServices. A test decides the order of the
 //! calls of its replicas.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use super::super::content::{Data, anchors};
-use super::super::store::{CertificateStore, Change, Entry, ServiceName, WriteError};
-use super::super::{ManagedSettings, Replica};
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::ServerName;
+
+use super::super::store::{
+    ApiService, CertificateStore, Change, SecretData, ServiceName, StoredSecret,
+};
+use super::super::{APISERVICES, ManagedSettings, Replica};
 use crate::certificates::pair::Pair;
-use crate::certificates::{Registration, Serving, Trouble, serving};
+use crate::certificates::{CertificateStatus, Serving, Trouble, serving};
+use crate::x509;
 use apimachinery::condition::State;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -28,22 +36,22 @@ pub(super) fn start() -> SystemTime {
 }
 
 pub(super) fn settings(apiservices: usize) -> ManagedSettings {
-    let mut settings = ManagedSettings::new(ours());
-    settings.apiservices.truncate(apiservices);
-    settings
+    ManagedSettings {
+        service: ours(),
+        apiservices: APISERVICES[..apiservices].to_vec(),
+        take_over: false,
+    }
 }
 
 #[derive(Default)]
 pub(super) struct Inner {
     versions: u64,
-    /// The version and the values of the Secret.
-    secret: (String, Data),
-    services: BTreeMap<String, Entry>,
+    secret: StoredSecret,
+    services: BTreeMap<String, ApiService>,
     pub(super) secret_writes: usize,
     pub(super) bundle_writes: usize,
     /// The error of reading the Secret; `None`: reading works.
     pub(super) secret_fails: Option<String>,
-    pub(super) bundle_writes_fail: Option<String>,
 }
 
 impl Inner {
@@ -74,7 +82,7 @@ impl World {
     /// Applies a manifest that resets the bundle.
     pub(super) fn apply(&self, name: &str, service: ServiceName) {
         let mut inner = self.lock();
-        let entry = Entry {
+        let entry = ApiService {
             version: inner.next_version(),
             service: Some(service),
             bundle: Vec::new(),
@@ -84,7 +92,7 @@ impl World {
         inner.services.insert(name.to_owned(), entry);
     }
 
-    pub(super) fn change_entry(&self, name: &str, change: impl FnOnce(&mut Entry)) {
+    pub(super) fn change_entry(&self, name: &str, change: impl FnOnce(&mut ApiService)) {
         let mut inner = self.lock();
         let version = inner.next_version();
         let entry = inner.services.get_mut(name).unwrap();
@@ -96,18 +104,18 @@ impl World {
         self.lock().services.remove(name);
     }
 
-    pub(super) fn entry(&self, name: &str) -> Entry {
+    pub(super) fn entry(&self, name: &str) -> ApiService {
         self.lock().services[name].clone()
     }
 
-    pub(super) fn data(&self) -> Data {
-        self.lock().secret.1.clone()
+    pub(super) fn data(&self) -> SecretData {
+        self.lock().secret.data.clone()
     }
 
-    pub(super) fn change_secret(&self, change: impl FnOnce(&mut Data)) {
+    pub(super) fn change_secret(&self, change: impl FnOnce(&mut SecretData)) {
         let mut inner = self.lock();
-        inner.secret.0 = inner.next_version();
-        change(&mut inner.secret.1);
+        inner.secret.version = inner.next_version();
+        change(&mut inner.secret.data);
     }
 
     /// The writes of the Secret and of bundles.
@@ -134,52 +142,48 @@ async fn turn() {
     once.await;
 }
 
-fn trouble(text: &str) -> Trouble {
-    Trouble::lasting(text.to_owned())
-}
-
 impl CertificateStore for World {
     fn place(&self) -> String {
         "Secret gpu-metrics/test".to_owned()
     }
 
-    async fn secret(&self) -> Result<(String, Data), Trouble> {
+    async fn secret(&self) -> Result<StoredSecret, Trouble> {
         turn().await;
         let inner = self.lock();
         if let Some(text) = &inner.secret_fails {
-            return Err(trouble(text));
+            return Err(Trouble::Lasting(text.clone()));
         }
         Ok(inner.secret.clone())
     }
 
-    async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {
+    async fn write_secret(&self, version: &str, data: &SecretData) -> Result<(), Trouble> {
         turn().await;
         let mut inner = self.lock();
-        if inner.secret.0 != version {
-            return Err(WriteError::Conflict);
+        if inner.secret.version != version {
+            return Err(Trouble::Conflict);
         }
         inner.secret_writes += 1;
-        inner.secret = (inner.next_version(), data.clone());
+        inner.secret = StoredSecret {
+            version: inner.next_version(),
+            data: data.clone(),
+        };
         Ok(())
     }
 
-    async fn apiservice(&self, name: &str) -> Result<Option<Entry>, Trouble> {
+    async fn apiservice(&self, name: &str) -> Result<Option<ApiService>, Trouble> {
         turn().await;
         Ok(self.lock().services.get(name).cloned())
     }
 
-    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), WriteError> {
+    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), Trouble> {
         turn().await;
         let mut inner = self.lock();
-        if let Some(text) = &inner.bundle_writes_fail {
-            return Err(WriteError::Failed(trouble(text)));
-        }
         let next = inner.next_version();
         let Some(entry) = inner.services.get_mut(name) else {
-            return Err(WriteError::Conflict);
+            return Err(Trouble::Conflict);
         };
         if entry.version != change.version {
-            return Err(WriteError::Conflict);
+            return Err(Trouble::Conflict);
         }
         entry.version = next;
         entry.bundle = change.bundle.clone().into_bytes();
@@ -258,59 +262,42 @@ impl Stepped {
         while self.step(now) != Some(false) {}
     }
 
-    pub(super) fn registration(&self, name: &str) -> Registration {
-        let status = self.serving.status.borrow();
-        let found = status.registrations.iter().find(|(known, _)| known == name);
-        found.unwrap().1.clone()
+    pub(super) fn status(&self) -> CertificateStatus {
+        self.serving.status.borrow().clone()
+    }
+
+    pub(super) fn pair(&self) -> Pair {
+        self.status().pair.unwrap()
     }
 
     pub(super) fn leaf(&self) -> Vec<u8> {
-        self.serving.pair().unwrap().chain()[0].to_vec()
+        self.pair().chain()[0].to_vec()
     }
 
     pub(super) fn is_well(&self) {
-        let status = self.serving.status.borrow();
+        let status = self.status();
         assert_eq!(status.condition.state(), &State::Ok);
+        assert_eq!(status.registered(), Ok(()));
     }
 }
 
-/// Verifies every pair in force against every bundle, as kube-apiserver does.
-#[derive(Default)]
-pub(super) struct Verifier {
-    known: HashSet<(Vec<u8>, Vec<u8>, SystemTime)>,
-    /// The pair of each replica at the last check.
-    before: BTreeMap<usize, Pair>,
-}
-
-impl Verifier {
-    /// Skips an empty bundle, which no replica has filled yet, and an expired pair, whose
-    /// replica made no pass for a month. kube-apiserver may know the bundles of some time ago:
-    /// a pair that replaces a valid one has an authority that is about a day old.
-    pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
-        let bundles = world.bundles();
-        for (number, replica) in replicas.iter().enumerate() {
-            let Some(pair) = replica.serving.pair() else {
-                self.before.remove(&number);
-                continue;
-            };
-            let before = self.before.insert(number, pair.clone());
-            let replaces = before.is_some_and(|before| {
-                before.chain() != pair.chain() && before.validity().not_after > now + replica.ahead
-            });
-            if pair.validity().not_after < now {
-                continue;
-            }
-            for bundle in bundles.iter().filter(|bundle| !bundle.is_empty()) {
-                let key = (pair.chain()[0].to_vec(), bundle.clone(), now);
-                if !self.known.insert(key) && !replaces {
-                    continue;
-                }
-                let mut trusted = anchors(bundle).unwrap();
-                trusted.retain(|it| !replaces || it.validity.not_before + DAY <= now);
-                let name = "gpu-metrics-apiserver.gpu-metrics.svc";
-                let verdict = pair.verify(&trusted, name, now);
-                assert_eq!(verdict, Ok(()), "replica {number}, {}", trusted.len());
-            }
+/// Checks that kube-apiserver accepts the certificate of each replica by each bundle.
+pub(super) fn verify(world: &World, replicas: &[Stepped], now: SystemTime) {
+    for bundle in world.bundles() {
+        let mut roots = RootCertStore::empty();
+        for authority in x509::from_pem(&bundle).unwrap() {
+            roots.add(authority).unwrap();
+        }
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider);
+        let verifier = verifier.build().unwrap();
+        for replica in replicas {
+            let pair = replica.pair();
+            let (leaf, rest) = pair.chain().split_first().unwrap();
+            let name = ServerName::try_from("gpu-metrics-apiserver.gpu-metrics.svc").unwrap();
+            let now = x509::unix_time(now);
+            let verified = verifier.verify_server_cert(leaf, rest, &name, &[], now);
+            verified.unwrap();
         }
     }
 }
