@@ -137,7 +137,7 @@ impl InForce {
 impl RuleMetric {
     fn rule(&self) -> Option<&Rule> {
         match &self.found {
-            Found::Custom(custom) => self.in_force.rules.get(custom.rule),
+            Found::Custom(custom) => self.in_force.rules.get(custom.external.rule),
             Found::External(_, external) => self.in_force.external_rules.get(external.rule),
         }
     }

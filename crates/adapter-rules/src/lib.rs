@@ -42,9 +42,8 @@ pub struct RuleFault {
 }
 
 fn place(line: u64, column: u64) -> String {
-    if line == 0 {
-        String::new()
-    } else {
-        format!(" (line {line}, column {column})")
+    match line {
+        0 => String::new(),
+        line => format!(" (line {line}, column {column})"),
     }
 }

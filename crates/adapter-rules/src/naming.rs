@@ -2,6 +2,8 @@
 //! prometheus-adapter `pkg/naming/metric_namer.go`.
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::ast::parse::Parser;
+use regex_syntax::ast::{self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetItem, Visitor};
 
 /// The naming of a rule's metrics.
 #[derive(Clone, Debug)]
@@ -56,9 +58,11 @@ pub(super) fn regex(text: &str) -> Result<Regex, String> {
                 last.trim_start_matches("error: ").to_owned()
             }
         };
-        let hint = match reason.contains("repetition") {
-            true => ": write \\{ for the character itself",
-            false => "",
+        let hint = match &*reason {
+            it if it.contains("repetition") => ": write \\{ for the character itself",
+            it if it.contains("escape") => ": escape the characters one by one",
+            it if it.contains("backreference") => ": write \\x07 for an octal number",
+            _ => "",
         };
         format!("{text:?} is no regular expression: {reason}{hint}")
     })
@@ -66,50 +70,43 @@ pub(super) fn regex(text: &str) -> Result<Regex, String> {
 
 /// The remedy for a part of an expression that Go reads differently, if there is one.
 fn read_otherwise(text: &str) -> Option<&'static str> {
-    let bytes = text.as_bytes();
-    let follows = |at: usize, what: &str| {
-        bytes
-            .get(at..)
-            .unwrap_or_default()
-            .starts_with(what.as_bytes())
-    };
-    let mut in_class = false;
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        match (byte, bytes.get(at + 1), in_class) {
-            (b'\\', Some(b'Q' | b'C'), _) => {
-                return Some("\\Q…\\E and \\C are not supported: escape the characters one by one");
-            }
-            (b'\\', Some(b'0'..=b'7'), _) => {
-                return Some("octal numbers are not supported: write \\x07 for \\007");
-            }
-            (b'\\', Some(b'<' | b'>'), _) => {
-                return Some("\\< and \\> match the ends of words here: write < and >");
-            }
-            (b'\\', Some(b'b'), false) if follows(at + 2, "{") => {
-                return Some("\\b{…} matches the end of a word here: write \\b(?:\\{)");
-            }
-            (b'\\', _, _) => at += 1,
-            (b'[', _, false) => {
-                in_class = true;
-                at += usize::from(follows(at + 1, "^"));
-                // A first `]` does not end the class.
-                at += usize::from(follows(at + 1, "]"));
-            }
-            (b'[', Some(b':'), true) => {
-                let rest = text.get(at..).and_then(|rest| rest.find(":]"));
-                at += rest.map_or(1, |end| end + 1);
-            }
-            (b'[', _, true) => return Some("a [ within [] begins a class here: write \\["),
-            (b'&', Some(b'&'), true) | (b'~', Some(b'~'), true) | (b'-', Some(b'-'), true) => {
-                return Some(
-                    "&&, ~~ and -- within [] are operators here: write each character once",
-                );
-            }
-            (b']', _, true) => in_class = false,
-            _ => {}
-        }
-        at += 1;
+    let ast = Parser::new().parse(text).ok()?;
+    ast::visit(&ast, ReadOtherwise).err()
+}
+
+struct ReadOtherwise;
+
+impl Visitor for ReadOtherwise {
+    type Output = ();
+    type Err = &'static str;
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
     }
-    None
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        use AssertionKind::{
+            EndLine, EndText, NotWordBoundary, StartLine, StartText, WordBoundary,
+        };
+        let Ast::Assertion(assertion) = ast else {
+            return Ok(());
+        };
+        match assertion.kind {
+            StartLine | EndLine | StartText | EndText | WordBoundary | NotWordBoundary => Ok(()),
+            _ => Err(
+                "\\<, \\> and \\b{…} match the ends of words here: write < and >, or write \\b(?:\\{)",
+            ),
+        }
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ClassSetItem::Bracketed(_) => Err("a [ within [] begins a class here: write \\["),
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Self::Err> {
+        Err("&&, ~~ and -- within [] are operators here: write each character once")
+    }
 }

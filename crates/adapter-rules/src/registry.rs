@@ -27,13 +27,9 @@ pub struct Shape {
 pub struct Custom {
     /// The kind of the objects.
     pub kind: Kind,
-    /// The index of its rule among the usable ones.
-    pub rule: usize,
-    series: Arc<str>,
-    /// The label that names the object.
+    /// The same series as a metric without objects.
+    pub external: External,
     label: Arc<str>,
-    /// The label that names its namespace.
-    namespace_label: Option<Arc<str>>,
 }
 
 /// A metric without an object.
@@ -74,10 +70,8 @@ impl Registry {
                 };
                 let custom = Custom {
                     kind: kind.clone(),
-                    rule: external.rule,
-                    series: Arc::clone(&shape.name),
+                    external: external.clone(),
                     label,
-                    namespace_label: external.namespace_label.clone(),
                 };
                 self.custom
                     .insert((kind.resource(), Arc::clone(&metric)), custom);
@@ -131,20 +125,8 @@ impl Custom {
         names: &[&str],
         selector: &Selector,
     ) -> Result<String, Unanswerable> {
-        let namespace = namespace
-            .map(|namespace| match &self.namespace_label {
-                Some(label) => Ok((&**label, namespace)),
-                None => Err(no_namespace_label()),
-            })
-            .transpose()?;
-        let asked = QueryRequest {
-            series: &self.series,
-            selector: Some(selector),
-            namespace,
-            objects: Some((&self.label, names)),
-            ..QueryRequest::default()
-        };
-        fill(rules.get(self.rule), asked)
+        let objects = Some((&*self.label, names));
+        self.external.fill(rules, namespace, objects, selector)
     }
 }
 
@@ -156,33 +138,38 @@ impl External {
         namespace: &str,
         selector: &Selector,
     ) -> Result<String, Unanswerable> {
-        let rule = rules.get(self.rule);
-        let is_namespaced = rule.is_none_or(|rule| rule.namespaced);
-        let namespace = match &self.namespace_label {
-            _ if !is_namespaced => None,
-            Some(label) => Some((&**label, namespace)),
-            None => return Err(no_namespace_label()),
+        let is_namespaced = rules.get(self.rule).is_none_or(|rule| rule.namespaced);
+        self.fill(rules, is_namespaced.then_some(namespace), None, selector)
+    }
+
+    fn fill(
+        &self,
+        rules: &[Rule],
+        namespace: Option<&str>,
+        objects: Option<(&str, &[&str])>,
+        selector: &Selector,
+    ) -> Result<String, Unanswerable> {
+        let refused = |message: &str| Unanswerable::Rule(message.to_owned());
+        let label = self.namespace_label.as_deref();
+        let namespace = match (namespace, label) {
+            (None, _) => None,
+            (Some(namespace), Some(label)) => Some((label, namespace)),
+            (Some(_), None) => return Err(refused(NO_NAMESPACE_LABEL)),
         };
+        let rule = rules.get(self.rule);
+        let template = rule.and_then(|rule| rule.query.as_ref());
+        let template = template.ok_or_else(|| refused("metricsQuery is missing"))?;
         let asked = QueryRequest {
             series: &self.series,
+            matchers: rule.map_or(&[], |rule| &rule.matchers),
             selector: Some(selector),
             namespace,
-            ..QueryRequest::default()
+            objects,
+            group_by: &[],
         };
-        fill(rule, asked)
+        query::build(template, &asked)
     }
 }
 
-fn no_namespace_label() -> Unanswerable {
-    let message = "no label names the namespace: add one to resources, or set namespaced: false \
-                   for an external metric of all namespaces";
-    Unanswerable::Rule(message.to_owned())
-}
-
-fn fill(rule: Option<&Rule>, asked: QueryRequest<'_>) -> Result<String, Unanswerable> {
-    let matchers = rule.map_or(&[][..], |rule| &rule.matchers);
-    let template = rule.and_then(|rule| rule.query.as_ref());
-    let template =
-        template.ok_or_else(|| Unanswerable::Rule("metricsQuery is missing".to_owned()))?;
-    query::build(template, &QueryRequest { matchers, ..asked })
-}
+const NO_NAMESPACE_LABEL: &str = "no label names the namespace: add one to resources, or set \
+                                  namespaced: false for an external metric of all namespaces";

@@ -89,32 +89,23 @@ impl ResourceRule {
 
     /// The PromQL for the containers of pods in a namespace.
     pub fn of_pods(&self, namespace: &str, names: &[&str]) -> Result<String, Unanswerable> {
-        let by = [&*self.container_label];
-        let by = match self.container_label.is_empty() {
-            true => &[][..],
-            false => &by,
+        let container = [&*self.container_label];
+        let has_container = !self.container_label.is_empty();
+        let asked = QueryRequest {
+            namespace: Some((&self.namespace, namespace)),
+            objects: Some((&self.pod, names)),
+            group_by: if has_container { &container } else { &[] },
+            ..QueryRequest::default()
         };
-        let within = Some((&*self.namespace, namespace));
-        ask(&self.container_query, within, (&self.pod, names), by)
+        build(&self.container_query, &asked)
     }
 
     /// The PromQL for nodes.
     pub fn of_nodes(&self, names: &[&str]) -> Result<String, Unanswerable> {
-        ask(&self.node_query, None, (&self.node, names), &[])
+        let asked = QueryRequest {
+            objects: Some((&self.node, names)),
+            ..QueryRequest::default()
+        };
+        build(&self.node_query, &asked)
     }
-}
-
-fn ask(
-    template: &QueryTemplate,
-    namespace: Option<(&str, &str)>,
-    (label, names): (&str, &[&str]),
-    group_by: &[&str],
-) -> Result<String, Unanswerable> {
-    let asked = QueryRequest {
-        namespace,
-        objects: Some((label, names)),
-        group_by,
-        ..QueryRequest::default()
-    };
-    build(template, &asked)
 }

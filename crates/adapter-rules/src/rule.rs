@@ -83,13 +83,14 @@ impl ResourceRules {
         let mut reader = Reader::new("resourceRules".to_owned());
         let cpu = reader.resource_rule("cpu", raw.cpu.as_ref());
         let memory = reader.resource_rule("memory", raw.memory.as_ref());
-        let window = raw.window.as_ref().map_or(Some(Duration::ZERO), |text| {
-            parse_duration(&text.value)
-                .map_err(|message| reader.fault("window", Some(text), message))
-                .ok()
+        let text = raw.window.as_ref();
+        let window = text.map_or(Ok(Duration::ZERO), |text| parse_duration(&text.value));
+        let window = window.unwrap_or_else(|message| {
+            reader.fault("window", text, message);
+            Duration::ZERO
         });
-        match (cpu, memory, window) {
-            (Some(cpu), Some(memory), Some(window)) if reader.faults.is_empty() => Ok(Self {
+        match cpu.zip(memory) {
+            Some((cpu, memory)) if reader.faults.is_empty() => Ok(Self {
                 cpu,
                 memory,
                 window,

@@ -39,28 +39,11 @@ pub(crate) enum Part<F> {
     Field(F),
 }
 
-/// Why a text is no template, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at line {line}, column {column} of it: {message}")]
-pub(crate) struct TemplateError {
-    /// From 1.
-    line: usize,
-    /// In characters, from 1.
-    column: usize,
-    /// The fault, and what is allowed instead.
-    message: String,
-}
-
-impl TemplateError {
-    /// A fault behind the text `before`.
-    fn new(before: &str, message: String) -> Self {
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        Self {
-            line: before.matches('\n').count() + 1,
-            column: line.chars().count() + 1,
-            message,
-        }
-    }
+/// A fault behind the text `before`.
+fn fault(before: &str, message: &str) -> String {
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|it| *it != '\n').count() + 1;
+    format!("at line {line}, column {column} of it: {message}")
 }
 
 impl<F: Field> Template<F> {
@@ -68,19 +51,19 @@ impl<F: Field> Template<F> {
     ///
     /// # Errors
     /// When it has another action than those of `F`.
-    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((literal, behind)) = rest.split_once(OPEN) {
             let at = text.len() - behind.len() - OPEN.len();
-            let fault = |message| TemplateError::new(text.get(..at).unwrap_or(text), message);
+            let fault = |message: &str| fault(text.get(..at).unwrap_or(text), message);
             let (action, behind) = behind
                 .split_once(CLOSE)
-                .ok_or_else(|| fault("<< without >>: close the action".to_owned()))?;
-            let field = F::parse(action.trim_matches(SPACES))
-                .ok_or_else(|| fault(format!("it is not supported: write {}", F::ACTIONS)))?;
+                .ok_or_else(|| fault("<< without >>: close the action"))?;
+            let field = F::parse(action.trim_matches(SPACES));
+            let refused = || fault(&format!("it is not supported: write {}", F::ACTIONS));
             parts.push(Part::Literal(literal.to_owned()));
-            parts.push(Part::Field(field));
+            parts.push(Part::Field(field.ok_or_else(refused)?));
             rest = behind;
         }
         parts.push(Part::Literal(rest.to_owned()));

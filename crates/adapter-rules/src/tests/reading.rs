@@ -55,7 +55,7 @@ const FAULTS: &str = r#"
 {seriesQuery: up, metricsQuery: up, name: {matches: '(a)(b)'}}
     rules[1].name.matches (line 2, column 55): has several capture groups: set name.as to the one with the name
 {seriesQuery: up, metricsQuery: up, name: {matches: '\Qa\E'}}
-    rules[1].name.matches (line 2, column 55): "\\Qa\\E": \Q…\E and \C are not supported
+    rules[1].name.matches (line 2, column 55): "\\Qa\\E" is no regular expression: unrecognized escape
 {seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}
     rules[1].resources.template (line 2, column 61): "<<.Group>>" names no kind
 {seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}
