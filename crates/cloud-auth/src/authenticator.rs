@@ -23,17 +23,6 @@ pub enum AuthMethod {
 }
 
 impl AuthMethod {
-    /// The key of the method below `prometheus.auth`.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::SigV4(_) => "sigv4",
-            Self::Google(_) => "google",
-            Self::Azure(_) => "azure",
-            Self::OAuth2(_) => "oauth2",
-        }
-    }
-
     /// What to check if no credential is issued.
     const fn remedy(&self) -> &'static str {
         match self {

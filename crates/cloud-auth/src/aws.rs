@@ -87,13 +87,11 @@ pub(crate) async fn keys(
 /// The keys of the first source that the environment configures.
 async fn of_platform(region: &str, platform: &Platform) -> Result<Issued, CloudAuthError> {
     if let Some(id) = platform.variable("AWS_ACCESS_KEY_ID") {
+        let token = platform.variable("AWS_SESSION_TOKEN");
         let credential = Credential::Keys(Keys {
             id,
             secret: platform.require("AWS_SECRET_ACCESS_KEY")?.into(),
-            token: platform
-                .variable("AWS_SESSION_TOKEN")
-                .unwrap_or_default()
-                .into(),
+            token: token.unwrap_or_default().into(),
         });
         let end = SystemTime::now() + LIFETIME;
         return Ok(Issued { credential, end });
@@ -154,13 +152,9 @@ async fn of_container(uri: &str, platform: &Platform) -> Result<Issued, CloudAut
             return Err(wrong(format!("is plain HTTP to another host than {hosts}")));
         }
     };
-    let file = platform.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    let token = platform
-        .variable("AWS_CONTAINER_AUTHORIZATION_TOKEN")
-        .unwrap_or_default();
-    let token = match file {
+    let token = match platform.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => read(file).await?,
-        None => token.into(),
+        None => SecretString::default(),
     };
     let request = request.header(header::AUTHORIZATION, token.expose_secret());
     issued_keys(&ask(request, &[&token]).await?)
