@@ -37,8 +37,8 @@ impl Standalone {
         source: Prometheus,
         inventory: watch::Receiver<Arc<Inventory>>,
     ) -> prometheus::Result<Self> {
-        let telemetry = Telemetry::new()?;
-        telemetry.configuration.store(Arc::new(config.shown()));
+        let mut telemetry = Telemetry::new()?;
+        telemetry.configuration = Arc::new(config.shown());
         let wiring = Wiring::new(&config, inventory, telemetry.clone());
         let values = Arc::clone(&wiring.provider);
         let mut polling = JoinSet::new();

@@ -161,7 +161,7 @@ impl Api {
                 encoded(values.usage(target, encoding).await?, encoding)
             }
             ApiTarget::Findings(of) => {
-                let list = values()?.findings(*of, &configuration.load())?;
+                let list = values()?.findings(*of, configuration)?;
                 encoded(list, Encoding::Json)
             }
             ApiTarget::Devices(of, namespace) => {

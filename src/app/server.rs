@@ -14,13 +14,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::engine::{Engine, Wiring};
-use super::relist::{Relist, RelistTimes, RuleSet};
 use super::reload::{Loaded, Reload};
+use super::rule_discovery::{RuleDiscovery, RuleTimes};
 use super::shutdown::Shutdown;
 use super::signals::Signals;
 use super::tasks::{TaskEnded, Tasks};
 use super::trusted::Overlay;
-use super::{backing, cluster_checks, finding_reports, gpus, metrics, trusted};
+use super::{cluster_checks, finding_reports, gpus, metrics, rule_backend, trusted};
 use crate::api::{Api, router};
 use crate::provider::composite::{Composite, SelfFindings};
 use crate::provider::rule_conditions::RuleConditions;
@@ -93,8 +93,7 @@ pub(crate) enum AuthenticationLookup {
 pub(crate) struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub loaded: Loaded,
-    /// The intervals for discovering the rules' series.
-    pub relist: RelistTimes,
+    pub rules: RuleTimes,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
@@ -160,7 +159,8 @@ pub(crate) async fn run(
     let lister = Client::connect(&accesses.lister).await?;
     let authentication = Client::connect(&accesses.authentication).await?;
     let authorization = Client::connect(&accesses.authorization).await?;
-    let telemetry = Telemetry::new()?;
+    let mut telemetry = Telemetry::new()?;
+    telemetry.configuration = Arc::new(settings.loaded.config.shown());
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
         telemetry: telemetry.clone(),
@@ -182,38 +182,20 @@ pub(crate) async fn run(
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
     let reload = Reload::new(file, &settings.pod, &telemetry);
     background.own.push(reload.refused());
-    let provider = background.provide(config, clients, settings.relist, &lister);
-    let metrics = Arc::clone(&telemetry.metrics);
+    let provider = background.provide(config, clients, settings.rules, &lister);
     let api = Api::new(provider, clock::now, telemetry);
-    metrics::of_security(&metrics, Arc::clone(api.counters()));
     if let Some(tcp) = settings.operators {
-        let limits = Limits {
-            connections: OPERATORS,
-            ..Limits::default()
-        };
-        let listener = Listener::without_tls(tcp, limits);
-        let service = into_service(router::operators(&api));
-        let serving = listener.run(service, shutdown.draining());
-        background.tasks.spawn_draining("operators' port", serving);
+        background.serve_operators(tcp, &api, &shutdown);
     }
-    let believed = Arc::clone(&trust);
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     background.follow_reviews(Arc::clone(&reviewer));
-    let now = Arc::new(SystemTime::now);
-    let security = Security::new(trust, reviewer, now, settings.security, api.counters());
-    let routes = router::routes(&api);
-    let service = into_service(router::secured(routes, &api, &Arc::new(security)));
     let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
-    let listener = Listener::new(settings.tcp, tls, Limits::default())
-        .front_proxies(move |peer| {
-            peer.is_front_proxy(believed.current().as_ref(), SystemTime::now())
-        })
-        .leaving(shutdown.leaving());
-    let connections = listener.connections();
-    metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
-    let serving = listener.run(service, shutdown.draining());
+    let listener = Listener::new(settings.tcp, tls, Limits::default());
+    let now = Arc::new(SystemTime::now);
+    let authorities = Arc::clone(&trust);
+    let security = Security::new(trust, reviewer, now, settings.security, api.counters());
+    background.serve_api(listener, &api, security, authorities, &shutdown);
     let mut tasks = background.tasks;
-    tasks.spawn_draining("port of the API", serving);
     let ended = tokio::select! {
         _ = signals.stop.recv() => Ended::Stopped,
         changed = reload.next(&mut signals.hangup) => Ended::Changed(changed),
@@ -229,6 +211,40 @@ pub(crate) async fn run(
 }
 
 impl Background {
+    fn serve_operators(&mut self, tcp: TcpListener, api: &Api, shutdown: &Shutdown) {
+        let limits = Limits {
+            connections: OPERATORS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(tcp, limits);
+        let service = into_service(router::operators(api));
+        let serving = listener.run(service, shutdown.draining());
+        self.tasks.spawn_draining("operators' port", serving);
+    }
+
+    fn serve_api(
+        &mut self,
+        listener: Listener,
+        api: &Api,
+        security: Security,
+        trust: Arc<TrustStore>,
+        shutdown: &Shutdown,
+    ) {
+        let metrics = &self.telemetry.metrics;
+        metrics::of_security(metrics, Arc::clone(api.counters()));
+        let listener = listener
+            .front_proxies(move |peer| {
+                peer.is_front_proxy(trust.current().as_ref(), SystemTime::now())
+            })
+            .leaving(shutdown.leaving());
+        let connections = listener.connections();
+        metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
+        let routes = router::routes(api);
+        let service = into_service(router::secured(routes, api, &Arc::new(security)));
+        let serving = listener.run(service, shutdown.draining());
+        self.tasks.spawn_draining("port of the API", serving);
+    }
+
     fn follow_trust(
         &mut self,
         lookup: AuthenticationLookup,
@@ -266,22 +282,20 @@ impl Background {
         &mut self,
         config: Config,
         clients: Clients,
-        times: RelistTimes,
+        times: RuleTimes,
         client: &Client,
     ) -> Arc<Composite> {
         let telemetry = self.telemetry.clone();
-        let shown = Arc::new(config.shown());
-        telemetry.configuration.store(shown);
         metrics::of_configuration(&telemetry.metrics, &config);
         let (watches, registry) = self.watch(&config, client);
         let inventory = watches.subscribe();
-        let objects = backing::ClusterNames::new(inventory.clone(), client.clone());
+        let objects = rule_backend::ClusterNames::new(inventory.clone(), client.clone());
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
         let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         metrics::of_rule_queries(&telemetry.metrics, cache.clone());
         let conditions = self.rule_conditions();
-        let answers = backing::StoreBackend {
+        let answers = rule_backend::StoreBackend {
             cache,
             conditions: Arc::clone(&conditions),
         };
@@ -292,15 +306,18 @@ impl Background {
             .beside(gpus.listed())
             .with_usage(config.resource_rules.clone());
         let provider = Arc::new(provider);
-        let relist = Relist {
-            rules: Arc::new(RuleSet::new(&config, prometheus)),
+        let discovery = RuleDiscovery {
+            rules: config.rules.usable.clone(),
+            external_rules: config.external_rules.usable.clone(),
+            faults: config.faults.clone(),
+            prometheus,
             client: client.clone(),
             provider: Arc::clone(&provider),
             conditions,
             times,
             telemetry: telemetry.clone(),
         };
-        self.tasks.spawn("discovery of rules", relist.run());
+        self.tasks.spawn("discovery of rules", discovery.run());
         let checks = cluster_checks::follow(client.clone(), telemetry.metrics);
         self.tasks.spawn("checks of the cluster", checks);
         if config.gpus_enabled {

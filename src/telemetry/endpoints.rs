@@ -13,47 +13,28 @@ use prometheus::TEXT_FORMAT;
 use super::health::{Health, Probe};
 use super::metrics::Metrics;
 
-/// The longest name of a check.
-const MAX_NAME: usize = 63;
-
-/// The response to `/livez`, `/readyz` or `/healthz`; `query` is the raw query string
-/// (`verbose`, and any number of `exclude=NAME`).
+/// The response to `/livez`, `/readyz` or `/healthz`. With the parameter `verbose` it names all
+/// checks, as a failure does.
 ///
 /// Reasons are withheld, because the path is open to all clients.
 pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
-    let (mut verbose, mut exclude) = (false, Vec::new());
-    for pair in query.unwrap_or_default().split('&') {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            // Go checks that the parameter exists, not its value.
-            ("verbose", _) => verbose = true,
-            ("exclude", name) if is_name(name) => exclude.push(name),
-            _ => {}
-        }
-    }
-    let (mut lines, mut well) = (String::new(), true);
-    let mut unknown = exclude.clone();
+    let mut pairs = query.unwrap_or_default().split('&');
+    // Go checks that the parameter exists, not its value.
+    let verbose = pairs.any(|pair| pair.split('=').next() == Some("verbose"));
+    let (mut lines, mut passes) = (String::new(), true);
     for check in health.examine(probe) {
         let name = check.name;
-        unknown.retain(|excluded| *excluded != name);
-        let line = if exclude.contains(&name) {
-            format!("[+]{name} excluded: ok\n")
-        } else if check.trouble.is_none() {
-            format!("[+]{name} ok\n")
-        } else if check.counts {
-            well = false;
-            format!("[-]{name} failed: reason withheld\n")
-        } else {
-            format!("[-]{name} failed, which does not count: reason withheld\n")
+        lines += &match check.trouble {
+            None => format!("[+]{name} ok\n"),
+            Some(_) if check.counts => {
+                passes = false;
+                format!("[-]{name} failed: reason withheld\n")
+            }
+            Some(_) => format!("[-]{name} failed, which does not count: reason withheld\n"),
         };
-        lines.push_str(&line);
-    }
-    if !unknown.is_empty() {
-        let names = unknown.join("\",\"");
-        let warning = "warn: some health checks cannot be excluded: no matches for";
-        lines.push_str(&format!("{warning} \"{names}\"\n"));
     }
     let name = probe.name();
-    if !well {
+    if !passes {
         tracing::debug!(probe = name, "check failed");
         let body = format!("{lines}{name} check failed\n");
         return text(StatusCode::INTERNAL_SERVER_ERROR, body);
@@ -84,11 +65,6 @@ pub(crate) fn metrics(metrics: &Metrics) -> Response<Full<Bytes>> {
         Ok(body) => typed(StatusCode::OK, TEXT_FORMAT, body.into()),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(allowed)
 }
 
 fn text(code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

@@ -10,7 +10,6 @@ pub mod metrics;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use tracing_subscriber::EnvFilter;
 
 /// Health and metrics together, as modules receive them. Cheap to clone.
@@ -19,7 +18,7 @@ pub struct Telemetry {
     pub health: health::Health,
     pub metrics: Arc<metrics::Metrics>,
     /// Keys and values of the configuration in force, without secrets.
-    pub configuration: Arc<ArcSwap<Vec<(String, String)>>>,
+    pub configuration: Arc<Vec<(String, String)>>,
 }
 
 impl Telemetry {

@@ -30,7 +30,7 @@ impl Scene {
         let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let clients = Clients::new(&config).unwrap();
-        let times = RelistTimes {
+        let times = RuleTimes {
             relist: Duration::from_secs(600),
             max_age: Duration::from_secs(600),
             answer: Duration::from_secs(5),

@@ -16,8 +16,8 @@ use tracing::Level;
 use configuration::Flags;
 use configuration::clients::Clients;
 
-use crate::app::relist::RelistTimes;
 use crate::app::reload::Loaded;
+use crate::app::rule_discovery::RuleTimes;
 use crate::app::server::{self, Ended, ServerSettings};
 use crate::app::signals::Signals;
 use crate::telemetry;
@@ -116,7 +116,7 @@ fn settings(args: &ServeArgs, loaded: Loaded, ports: &Ports) -> Result<ServerSet
     let listening = &args.listening;
     Ok(ServerSettings {
         loaded,
-        relist: relist_times(&args.rules),
+        rules: rule_times(&args.rules),
         tcp: listener(&ports.api)?,
         operators: ports.operators.as_ref().map(listener).transpose()?,
         offer: certificate::offer(listening),
@@ -160,8 +160,8 @@ fn start_logging(logging: &Logging) {
     telemetry::init(level, logging.logging_format);
 }
 
-fn relist_times(rules: &RuleFlags) -> RelistTimes {
-    RelistTimes {
+fn rule_times(rules: &RuleFlags) -> RuleTimes {
+    RuleTimes {
         relist: rules.metrics_relist_interval,
         // prometheus-adapter's default of zero means unset.
         max_age: match rules.metrics_max_age {

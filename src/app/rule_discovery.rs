@@ -12,7 +12,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::backing::refused;
+use super::rule_backend::refused;
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
@@ -23,7 +23,6 @@ use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::served;
-use configuration::Config;
 use prometheus_source::Error;
 use prometheus_source::prometheus::promql::PromqlClient;
 
@@ -37,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SOONER: Duration = Duration::from_secs(10);
 
 /// Intervals with the names of prometheus-adapter's flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RelistTimes {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuleTimes {
     /// `--metrics-relist-interval`.
     pub relist: Duration,
     /// `--metrics-max-age`: the greatest age of a series' newest sample.
@@ -47,42 +46,21 @@ pub(crate) struct RelistTimes {
     pub answer: Duration,
 }
 
-/// The rules, and the client for their queries.
-#[derive(Clone, Debug)]
-pub(crate) struct RuleSet {
-    pub rules: Vec<Rule>,
-    pub external_rules: Vec<Rule>,
-    /// The faults of the unusable rules. They have already been logged.
-    pub faults: Vec<String>,
-    pub prometheus: Arc<PromqlClient>,
-}
-
-impl RuleSet {
-    /// The rules of a configuration.
-    pub(crate) fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
-        Self {
-            rules: config.rules.usable.clone(),
-            external_rules: config.external_rules.usable.clone(),
-            faults: config.faults.clone(),
-            prometheus,
-        }
-    }
-
-    /// The usable rules of both kinds.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().chain(&self.external_rules)
-    }
-}
-
 /// The inputs of the rounds.
 #[derive(Debug)]
-pub(crate) struct Relist {
-    pub rules: Arc<RuleSet>,
+pub(crate) struct RuleDiscovery {
+    /// The usable `rules`.
+    pub rules: Vec<Rule>,
+    /// The usable `externalRules`.
+    pub external_rules: Vec<Rule>,
+    /// The faults of the other rules. They have already been logged.
+    pub faults: Vec<String>,
+    pub prometheus: Arc<PromqlClient>,
     /// Lists the cluster's kinds.
     pub client: Client,
     pub provider: Arc<RuleProvider>,
     pub conditions: Arc<RuleConditions>,
-    pub times: RelistTimes,
+    pub times: RuleTimes,
     pub telemetry: Telemetry,
 }
 
@@ -96,7 +74,7 @@ struct Discovered {
 /// The key of the condition that the kinds of the cluster are unknown.
 const KINDS: &str = "kinds of the cluster";
 
-impl Relist {
+impl RuleDiscovery {
     /// Runs until cancelled.
     pub(crate) async fn run(self) {
         let (ended, is_over) = watch::channel(false);
@@ -124,34 +102,35 @@ impl Relist {
             let waits = !*is_over.borrow() && Instant::now() < patience;
             waits.then(|| "the search for the series of the rules has not ended".to_owned())
         });
-        let (rules, conditions) = (Arc::clone(&self.rules), Arc::clone(&self.conditions));
+        let (faults, conditions) = (self.faults.clone(), Arc::clone(&self.conditions));
         health.register_fn("rule-series", Weight::Detail, move || {
             let findings = conditions.findings(clock::now()).into_iter();
             let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
-            let all: Vec<String> = rules.faults.iter().cloned().chain(findings).collect();
+            let all: Vec<String> = faults.iter().cloned().chain(findings).collect();
             (!all.is_empty()).then(|| all.join("; "))
         });
     }
 
+    /// The usable rules of both kinds.
+    fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().chain(&self.external_rules)
+    }
+
     /// Runs a round. Returns whether something failed.
     async fn round(&self, known: &mut Discovered) -> bool {
-        let (began, rules) = (Instant::now(), &self.rules);
+        let began = Instant::now();
         // Needed even without rules, because `resourceRules` use this client too.
-        rules.prometheus.renew().await;
-        let failed = rules.iter().next().is_some() && self.search(known).await;
+        self.prometheus.renew().await;
+        let failed = self.all_rules().next().is_some() && self.search(known).await;
         // With some ten thousand shapes this takes seconds.
-        let (of, seen) = (Arc::clone(rules), known.clone());
-        let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;
-        let Ok(registry) = made else {
+        let (rules, external_rules) = (self.rules.clone(), self.external_rules.clone());
+        let seen = known.clone();
+        let made = tokio::task::spawn_blocking(move || in_force(rules, external_rules, seen)).await;
+        let Ok(in_force) = made else {
             return true;
         };
-        self.show(began, failed, &registry, known);
-        self.provider.publish(InForce {
-            rules: rules.rules.clone(),
-            external_rules: rules.external_rules.clone(),
-            registry,
-            kinds: known.kinds.clone(),
-        });
+        self.show(began, failed, &in_force.registry, known);
+        self.provider.publish(in_force);
         failed
     }
 
@@ -174,11 +153,11 @@ impl Relist {
             }
             Err(_) => self.count_failures("kinds", 1),
         }
-        let selectors = self.rules.iter().map(|rule| rule.series_query.clone());
+        let selectors = self.all_rules().map(|rule| rule.series_query.clone());
         let selectors: BTreeSet<String> = selectors.collect();
         let since = clock::now() - self.times.max_age;
         let searches = selectors.into_iter().map(|selector| async move {
-            let found = self.rules.prometheus.series(&selector, since).await;
+            let found = self.prometheus.series(&selector, since).await;
             (selector, found)
         });
         let searches: Vec<_> = searches.collect();
@@ -211,7 +190,7 @@ impl Relist {
             }),
             Ok(_) => None,
         };
-        for rule in self.rules.iter().filter(|it| it.series_query == *selector) {
+        for rule in self.all_rules().filter(|it| it.series_query == *selector) {
             let key = format!("{}.seriesQuery", rule.place);
             self.conditions
                 .searched(&key, failure.clone(), clock::now());
@@ -220,7 +199,7 @@ impl Relist {
 
     /// Records the rules with labels for kinds that the cluster does not serve.
     fn check_overrides(&self, kinds: &Kinds) {
-        for rule in self.rules.iter() {
+        for rule in self.all_rules() {
             let unknown: Vec<String> = rule.labels.unknown(kinds).collect();
             let unknown = unknown.join(", ");
             let failure = (!unknown.is_empty()).then(|| RuleFailure {
@@ -257,22 +236,20 @@ impl Relist {
     }
 }
 
-/// The metrics of the rules.
-fn registry(rules: &RuleSet, known: &Discovered) -> Registry {
+/// The rules with the metrics that they give.
+fn in_force(rules: Vec<Rule>, external_rules: Vec<Rule>, known: Discovered) -> InForce {
+    let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
     let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
-        let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
-        rules
-            .iter()
-            .map(|rule| of(rule).unwrap_or_default())
-            .collect()
+        let all = rules.iter().map(|rule| of(rule).unwrap_or_default());
+        all.collect()
     };
     let mut registry = Registry::default();
-    let RuleSet {
+    registry.add_custom(&rules, &series(&rules), &known.kinds);
+    registry.add_external(&external_rules, &series(&external_rules), &known.kinds);
+    InForce {
         rules,
         external_rules,
-        ..
-    } = rules;
-    registry.add_custom(rules, &series(rules), &known.kinds);
-    registry.add_external(external_rules, &series(external_rules), &known.kinds);
-    registry
+        registry,
+        kinds: known.kinds,
+    }
 }
