@@ -25,24 +25,22 @@ const OPENAPI: OpenApi = OpenApi {
 #[derive(Debug)]
 pub(super) struct ConfiguredDocuments {
     listed: Arc<ListedMetrics>,
-    has_usage: bool,
     pub(super) documents: Documents,
 }
 
 impl ConfiguredDocuments {
     pub(super) fn of(provider: &dyn Provider) -> Self {
-        let (listed, has_usage) = (provider.listed(), provider.knows_usage());
-        let groups = served(&listed, has_usage);
+        let listed = provider.listed();
+        let groups = served(&listed, provider.knows_usage());
         Self {
             documents: Documents::new(env!("CARGO_PKG_NAME"), &groups, OPENAPI),
             listed,
-            has_usage,
         }
     }
 
     /// Whether the documents describe the provider's current metrics.
     pub(super) fn are_of(&self, provider: &dyn Provider) -> bool {
-        Arc::ptr_eq(&self.listed, &provider.listed()) && self.has_usage == provider.knows_usage()
+        Arc::ptr_eq(&self.listed, &provider.listed())
     }
 }
 

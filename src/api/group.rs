@@ -2,12 +2,9 @@
 
 use std::fmt;
 
-/// The API groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricsGroup {
-    /// `custom.metrics.k8s.io`.
     Custom,
-    /// `external.metrics.k8s.io`.
     External,
     /// `metrics.k8s.io`: the usage of pods and nodes.
     Resource,
@@ -58,14 +55,10 @@ impl MetricsGroup {
     }
 }
 
-/// The API versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// `v1`.
     V1,
-    /// `v1beta1`.
     V1Beta1,
-    /// `v1beta2`.
     V1Beta2,
 }
 

@@ -66,7 +66,7 @@ pub(super) fn encode(
 }
 
 impl ItemEncoder<'_> {
-    /// The place of encoded items among those that are kept, of [`crate::provider::stored::ENCODINGS`].
+    /// The place of encoded items among those that are kept, of [`crate::provider::served::ENCODINGS`].
     const fn place(&self) -> usize {
         let version = match self.version {
             Version::V1Beta1 => 0,

@@ -1,7 +1,7 @@
 //! Why there is no value, and what to check.
 
 use super::lookup::{Lookup, Subject};
-use super::{ObjectSelection, ProviderError, Which};
+use super::{ObjectSelection, ProviderError};
 use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
@@ -36,19 +36,12 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The error that there is no value. Some reasons need a connected cluster.
+    /// The error that there is no value.
     pub(super) fn no_value(&self) -> ProviderError {
         let (of, group) = self.described();
         let (metric, gpus) = (&self.spec.name, &self.current.gpus);
         let rows = self.rows(group);
         let request_none = match self.subject {
-            Subject::Objects { selection, .. } if self.needs_cluster(selection) => {
-                return ProviderError::NoValue(
-                    "no cluster is connected, so labels and owners of pods are not known: \
-                     ask for pods by name, for all pods, namespaces or nodes"
-                        .to_owned(),
-                );
-            }
             Subject::Objects { selection, .. } => rows.is_empty() && self.request_none(selection),
             Subject::Namespace(_) | Subject::Cluster => false,
         };
@@ -110,15 +103,6 @@ impl<'a> Lookup<'a> {
             }
             (None, _) => Vec::new(),
         }
-    }
-
-    /// Whether objects are selected by what only a cluster knows, and none is connected.
-    fn needs_cluster(&self, selection: &ObjectSelection) -> bool {
-        let by_labels =
-            matches!(&selection.which, Which::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*selection.resource);
-        let origin = self.snapshot.layout().inventory().authority;
-        origin == InventoryOrigin::Series && (by_labels || by_owner)
     }
 
     /// Whether the objects are pods and none of them requests a GPU.

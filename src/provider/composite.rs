@@ -45,7 +45,6 @@ impl fmt::Debug for Composite {
 }
 
 impl From<Arc<GpuProvider>> for Composite {
-    /// A provider of these GPU metrics only.
     fn from(gpus: Arc<GpuProvider>) -> Self {
         Self::new(None, gpus, Vec::new())
     }

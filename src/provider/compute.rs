@@ -12,7 +12,6 @@ use super::ProviderError;
 
 /// The most requests in the queue. Further ones are refused at once.
 const MOST_WAITING: usize = 256;
-/// The longest wait in the queue.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The permits of running computations, and of waiting ones.

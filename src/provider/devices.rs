@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::lookup::ServedSnapshot;
+use super::served::ServedSnapshot;
 use super::{ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::labels::Labels;
 use apimachinery::quantity::milli_from_f64;
@@ -62,15 +62,12 @@ pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'sta
 
 #[derive(Clone, Debug)]
 pub struct DevicesQuery {
-    /// The kinds of the objects.
     pub kinds: &'static [&'static str],
     /// Their namespace; `None`: all namespaces, or kinds without a namespace.
     pub namespace: Option<String>,
-    /// Selects the objects by their labels.
     pub selector: Selector,
     /// Whether pods of all namespaces may be named as holders.
     pub names_pods: bool,
-    /// The time of the request.
     pub now: Timestamp,
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::lookup::{Lookup, ServedSnapshot, Subject};
+use super::lookup::{Lookup, Subject};
 use super::rules::RuleValues;
+use super::served::ServedSnapshot;
 use super::{MetricValues, ProviderError, Query, ValuesOf};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::lookup::{Lookup, ServedSnapshot, Subject};
+use super::lookup::{Lookup, Subject};
+use super::served::ServedSnapshot;
 use super::{
     CustomMetric, ListedMetrics, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
 };
@@ -119,12 +120,10 @@ impl GpuProvider {
         )
     }
 
-    /// Replaces the findings about the data.
     pub(crate) fn tell(&self, report: Arc<Report>) {
         self.findings.store(report);
     }
 
-    /// Makes a new snapshot the current one.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.publish_despite(snapshot, None);
     }

@@ -2,15 +2,12 @@
 //! cached, or are computed now.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::narrow::Narrowed;
-use super::stored::{EncodedTable, StoredValues};
+use super::served::{ServedSnapshot, StoredValues};
 use super::{
     CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, Which,
 };
@@ -29,27 +26,6 @@ use gpu_metrics::snapshot::Snapshot;
 /// is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// The most cached values of the cluster. One more drops all of them.
-const MOST_CACHED: usize = 256;
-
-/// The place of a value of the cluster. The first request for it computes it.
-type CachedValue = Arc<OnceLock<Option<Value>>>;
-
-/// A snapshot, and what was computed from it for requests.
-#[derive(Debug)]
-pub(super) struct ServedSnapshot {
-    pub(super) snapshot: Arc<Snapshot>,
-    /// Values of the cluster, by metric and selector.
-    of_cluster: Mutex<HashMap<(usize, Narrowed), CachedValue>>,
-    /// Encoded items: for each kind, those of each metric.
-    encoded: Box<[OnceLock<EncodedTable>]>,
-    /// Why values may be missing; `None`: the source works.
-    pub(super) trouble: Option<String>,
-    /// The resource names by which pods request GPUs, as text.
-    pub(super) gpus: Arc<str>,
-}
-
-/// What a query is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject<'a> {
     Objects {
@@ -78,35 +54,6 @@ pub(super) struct Lookup<'a> {
     pub(super) now: Timestamp,
     /// The most looks at rows; `u64::MAX`: no limit.
     looks: u64,
-}
-
-impl ServedSnapshot {
-    pub(super) fn new(snapshot: Arc<Snapshot>, trouble: Option<String>, gpus: Arc<str>) -> Self {
-        let tables = snapshot.layout().tables().len() * snapshot.metrics().len();
-        Self {
-            snapshot,
-            of_cluster: Mutex::default(),
-            encoded: (0..tables).map(|_| OnceLock::new()).collect(),
-            trouble,
-            gpus,
-        }
-    }
-
-    /// The place of the cluster's value of a metric for a selector.
-    fn of_cluster(&self, of: (usize, Narrowed)) -> CachedValue {
-        let mut known = self.of_cluster.lock();
-        if known.len() >= MOST_CACHED && !known.contains_key(&of) {
-            known.clear();
-        }
-        known.entry(of).or_default().clone()
-    }
-
-    /// The encoded items of a metric for the objects of a kind.
-    pub(super) fn encoded(&self, kind: usize, metric: usize) -> &EncodedTable {
-        let objects = &self.snapshot.layout().tables()[kind].objects;
-        let place = kind * self.snapshot.metrics().len() + metric;
-        self.encoded[place].get_or_init(|| EncodedTable::new(objects.len()))
-    }
 }
 
 impl<'a> Lookup<'a> {
@@ -408,23 +355,4 @@ impl<'a> Lookup<'a> {
 
 fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::provider::tests::explained::shared_gpu;
-
-    #[test]
-    fn equal_requests_share_one_value_and_cached_values_are_limited() {
-        let snapshot = shared_gpu().0.snapshot().unwrap();
-        let current = ServedSnapshot::new(snapshot, None, "".into());
-        let value = |metric| current.of_cluster((metric, Narrowed::default()));
-        assert!(Arc::ptr_eq(&value(0), &value(0)));
-        assert!(!Arc::ptr_eq(&value(0), &value(1)));
-        for metric in 0..1000 {
-            value(metric);
-            assert!(current.of_cluster.lock().len() <= MOST_CACHED);
-        }
-    }
 }

@@ -17,7 +17,7 @@ mod lookup;
 pub mod narrow;
 pub mod rule_conditions;
 pub mod rules;
-pub(crate) mod stored;
+pub(crate) mod served;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod usage;
@@ -36,7 +36,7 @@ use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
-use stored::StoredValues;
+use served::StoredValues;
 use usage::{UsageQuery, UsageSamples};
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
@@ -49,7 +49,6 @@ pub struct CustomMetric {
     pub namespaced: bool,
 }
 
-/// The metrics that discovery lists.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListedMetrics {
     /// Sorted by resource and metric, without duplicates.
@@ -58,7 +57,6 @@ pub struct ListedMetrics {
     pub external: Vec<Arc<str>>,
 }
 
-/// The objects of a query for a custom metric.
 #[derive(Clone, Debug)]
 pub struct ObjectSelection {
     /// `pods`, `deployments.apps`: as in the path.
@@ -86,7 +84,6 @@ impl ObjectSelection {
     }
 }
 
-/// Selects objects of a kind.
 #[derive(Clone, Debug)]
 pub enum Which {
     Named(String),
@@ -103,7 +100,6 @@ impl Which {
     }
 }
 
-/// The objects of values.
 #[derive(Clone, Debug)]
 pub enum ValuesOf {
     /// For a custom metric: these objects.
@@ -112,7 +108,6 @@ pub enum ValuesOf {
     Namespace(String),
 }
 
-/// A query for the values of a metric.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub of: ValuesOf,
@@ -127,7 +122,6 @@ pub struct Query {
     pub user: String,
 }
 
-/// A query to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreQuery {
     pub promql: Arc<str>,
@@ -198,7 +192,6 @@ pub enum ProviderError {
     Unavailable,
 }
 
-/// A result to wait for.
 pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;
 
 /// Answers queries. Dropping a future cancels the query.
@@ -229,7 +222,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
-    /// Whether it provides the usage of pods and nodes.
     fn knows_usage(&self) -> bool {
         false
     }

@@ -28,7 +28,6 @@ pub struct Narrowed {
     pub window: Option<Duration>,
     /// The requested formula; `None`: the default.
     pub formula: Option<Formula>,
-    /// Requirements on the rows' labels.
     labels: Vec<Requirement>,
 }
 
@@ -70,7 +69,6 @@ impl Narrowed {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
     }
 
-    /// Whether labels restrict the rows.
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }

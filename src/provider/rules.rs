@@ -38,7 +38,6 @@ const NO_OBJECTS: &str = "unable to list matching resources";
 /// The most concurrent queries of one request.
 const SIDE_BY_SIDE: usize = 8;
 
-/// The names of the cluster's objects.
 pub trait ObjectNames: Send + Sync + std::fmt::Debug {
     /// The names of a kind's objects whose labels match, in order; with a namespace, only
     /// those in it. `None`: they cannot be listed; the log has the reason.
@@ -65,13 +64,9 @@ pub trait RuleStore: Send + Sync + std::fmt::Debug {
 /// The metrics in force.
 #[derive(Debug, Default)]
 pub struct InForce {
-    /// The usable `rules`.
     pub rules: Vec<Rule>,
-    /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    /// The metrics that the rules give.
     pub registry: Registry,
-    /// The kinds of the cluster.
     pub kinds: Kinds,
 }
 
@@ -155,7 +150,6 @@ impl RuleMetric {
     }
 }
 
-/// The provider of the rules' metrics.
 #[derive(Debug)]
 pub struct RuleProvider {
     current: ArcSwap<InForce>,
@@ -211,7 +205,6 @@ impl RuleProvider {
         }
     }
 
-    /// Replaces the metrics in force.
     pub(crate) fn publish(&self, in_force: InForce) {
         let listed = in_force.listed(&self.built_in);
         self.current.store(Arc::new(in_force));
@@ -232,7 +225,6 @@ impl RuleProvider {
         Some(RuleMetric { in_force, found })
     }
 
-    /// Whether the usage of pods and nodes is served.
     pub(crate) fn knows_usage(&self) -> bool {
         self.resource_rules.is_some()
     }

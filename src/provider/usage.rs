@@ -25,7 +25,6 @@ const SETTLED: Duration = Duration::from_secs(300);
 /// The most pods among which to select on the thread of the request.
 const MOST_AT_HAND: usize = 2_000;
 
-/// The measured objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measured {
     /// With a value per container.
@@ -43,7 +42,6 @@ impl Measured {
     }
 }
 
-/// A query for the usage of objects.
 #[derive(Clone, Debug)]
 pub struct UsageQuery {
     pub measured: Measured,
@@ -51,7 +49,6 @@ pub struct UsageQuery {
     pub namespace: Option<String>,
     pub which: Which,
     pub fields: FieldSelector,
-    /// The time of the request.
     pub now: Timestamp,
     /// The user of the request, who has a share of the queries to Prometheus.
     pub user: String,
@@ -66,7 +63,6 @@ pub struct Amounts {
     pub memory: i64,
 }
 
-/// The usage of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
     pub namespace: Option<&'a str>,
@@ -80,7 +76,6 @@ pub struct Usage<'a> {
     pub parts: &'a [(&'a str, Amounts)],
 }
 
-/// A selected object.
 struct Object<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
@@ -254,26 +249,17 @@ impl UsageSamples {
         }
     }
 
-    /// The usage of a node or of each container of a pod. `None`: a value is missing. The
-    /// object is then left out, as metrics-server does, because an autoscaler would take a
-    /// part for the whole. As upstream, the first sample of a node counts, and the last of a
-    /// container.
+    /// The usage of a node or of each container of a pod; the last of several samples counts.
+    /// `None`: a value is missing. The object is then left out, as metrics-server does,
+    /// because an autoscaler would take a part for the whole.
     fn parts<'a>(
         &self,
         cpu: &[UsageSample<'a>],
         memory: &[UsageSample<'a>],
     ) -> Option<Vec<(&'a str, Amounts)>> {
-        if self.query.measured == Measured::Nodes {
-            let first = |samples: &[UsageSample<'_>]| samples.first().and_then(|usage| usage.milli);
-            let amounts = Amounts {
-                cpu: first(cpu)?,
-                memory: first(memory)?,
-            };
-            return Some(vec![("", amounts)]);
-        }
-        let mut memory = by_container(memory, &self.rules.memory);
+        let mut memory = self.by_container(memory, &self.rules.memory);
         let mut parts = Vec::new();
-        for (container, cpu) in by_container(cpu, &self.rules.cpu) {
+        for (container, cpu) in self.by_container(cpu, &self.rules.cpu) {
             let amounts = Amounts {
                 cpu: cpu?,
                 memory: memory.remove(container)??,
@@ -282,17 +268,21 @@ impl UsageSamples {
         }
         memory.is_empty().then_some(parts)
     }
-}
 
-fn by_container<'a>(
-    samples: &[UsageSample<'a>],
-    query: &ResourceRule,
-) -> BTreeMap<&'a str, Option<i64>> {
-    let of_container = |usage: &UsageSample<'a>| {
-        let container = usage.sample.labels.get(&query.container_label);
-        (container.unwrap_or_default(), usage.milli)
-    };
-    samples.iter().map(of_container).collect()
+    /// The values of one object by container; those of a node have no name.
+    fn by_container<'a>(
+        &self,
+        samples: &[UsageSample<'a>],
+        rule: &ResourceRule,
+    ) -> BTreeMap<&'a str, Option<i64>> {
+        let has_containers = self.query.measured == Measured::Pods;
+        let of_container = |usage: &UsageSample<'a>| {
+            let container = usage.sample.labels.get(&rule.container_label);
+            let container = container.filter(|_| has_containers);
+            (container.unwrap_or_default(), usage.milli)
+        };
+        samples.iter().map(of_container).collect()
+    }
 }
 
 /// Groups the objects by namespace. Objects of a namespace are adjacent.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::gpu::GpuProvider;
-use super::super::{ObjectSelection, ProviderError, Query, ValuesOf, Which};
+use super::super::{ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -123,26 +123,6 @@ fn every_namespace_has_the_average_of_the_original_and_no_pod_has() {
     assert_eq!(of_pod, Err(ProviderError::NoSuchMetric));
     let found = asked.value(external("x"), "avg_gpu_utilization", "");
     assert_eq!(found, Ok(40.0));
-}
-
-#[test]
-fn labels_and_owners_need_a_cluster() {
-    let scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40 40 40");
-    let asked = asked(scene);
-    let selected = |text| {
-        let which = Which::Matching(Selector::parse(text).unwrap());
-        ValuesOf::Objects(ObjectSelection {
-            which,
-            ..ObjectSelection::named("pods", Some("n"), "")
-        })
-    };
-    let owner = ObjectSelection::named("deployments.apps", Some("n"), "d");
-    for of in [selected("app=x"), ValuesOf::Objects(owner)] {
-        let said = asked.value(of, MEAN, "").unwrap_err().to_string();
-        assert!(said.contains("no cluster is connected"), "{said}");
-    }
-    assert_eq!(asked.value(selected(""), MEAN, ""), Ok(40.0));
-    assert_eq!(asked.value(pod("p"), MEAN, ""), Ok(40.0));
 }
 
 #[test]

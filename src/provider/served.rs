@@ -1,20 +1,72 @@
-//! The values that a snapshot has, with the encoded items of their list. An item is encoded
-//! when it is first listed, and copied into every further list.
+//! The current snapshot, and what requests have made of it: values of the cluster by
+//! selector, and the encoded items of lists. An item is encoded when it is first listed, and
+//! copied into every further list.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use gpu_metrics::layout::KindTable;
 use gpu_metrics::metric::Value;
+use gpu_metrics::snapshot::Snapshot;
+use parking_lot::Mutex;
 
 use super::CustomValue;
-use super::lookup::ServedSnapshot;
+use super::narrow::Narrowed;
 
 /// The number of encodings in which items are kept.
 pub(crate) const ENCODINGS: usize = 4;
 
 /// The number of adjacent objects that are encoded together. Pods of a workload are adjacent.
 const CHUNK: usize = 64;
+
+/// The most cached values of the cluster. One more drops all of them.
+const MOST_CACHED: usize = 256;
+
+/// The place of a value of the cluster. The first request for it computes it.
+pub(super) type CachedValue = Arc<OnceLock<Option<Value>>>;
+
+/// A snapshot, and what was computed from it for requests.
+#[derive(Debug)]
+pub(super) struct ServedSnapshot {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Values of the cluster, by metric and selector.
+    of_cluster: Mutex<HashMap<(usize, Narrowed), CachedValue>>,
+    /// Encoded items: for each kind, those of each metric.
+    encoded: Box<[OnceLock<EncodedTable>]>,
+    /// Why values may be missing; `None`: the source works.
+    pub(super) trouble: Option<String>,
+    /// The resource names by which pods request GPUs, as text.
+    pub(super) gpus: Arc<str>,
+}
+
+impl ServedSnapshot {
+    pub(super) fn new(snapshot: Arc<Snapshot>, trouble: Option<String>, gpus: Arc<str>) -> Self {
+        let tables = snapshot.layout().tables().len() * snapshot.metrics().len();
+        Self {
+            snapshot,
+            of_cluster: Mutex::default(),
+            encoded: (0..tables).map(|_| OnceLock::new()).collect(),
+            trouble,
+            gpus,
+        }
+    }
+
+    /// The place of the cluster's value of a metric for a selector.
+    pub(super) fn of_cluster(&self, of: (usize, Narrowed)) -> CachedValue {
+        let mut known = self.of_cluster.lock();
+        if known.len() >= MOST_CACHED && !known.contains_key(&of) {
+            known.clear();
+        }
+        known.entry(of).or_default().clone()
+    }
+
+    /// The encoded items of a metric for the objects of a kind.
+    fn encoded(&self, kind: usize, metric: usize) -> &EncodedTable {
+        let objects = &self.snapshot.layout().tables()[kind].objects;
+        let place = kind * self.snapshot.metrics().len() + metric;
+        self.encoded[place].get_or_init(|| EncodedTable::new(objects.len()))
+    }
+}
 
 /// The encoded items of the objects of a chunk; an object without a value has no bytes.
 #[derive(Debug, Default)]
@@ -34,11 +86,11 @@ impl EncodedChunk {
 
 /// The encoded items of a metric for all objects of a kind.
 #[derive(Debug)]
-pub(super) struct EncodedTable(Box<[[OnceLock<EncodedChunk>; ENCODINGS]]>);
+struct EncodedTable(Box<[[OnceLock<EncodedChunk>; ENCODINGS]]>);
 
 impl EncodedTable {
     /// A table for this number of objects, in which no item is encoded yet.
-    pub(super) fn new(objects: usize) -> Self {
+    fn new(objects: usize) -> Self {
         let chunks = 0..objects.div_ceil(CHUNK);
         Self(chunks.map(|_| Default::default()).collect())
     }
@@ -63,17 +115,13 @@ impl StoredValues {
         objects.filter_map(|object| self.value(object))
     }
 
-    fn table(&self) -> &KindTable {
-        &self.current.snapshot.layout().tables()[self.kind]
-    }
-
     fn all(&self) -> &[Option<Value>] {
         self.current.snapshot.values(self.kind, self.metric)
     }
 
     fn value(&self, object: usize) -> Option<CustomValue> {
         let value = self.all().get(object).copied().flatten()?;
-        let table = self.table();
+        let table = &self.current.snapshot.layout().tables()[self.kind];
         let object = table.objects.get(object)?;
         Some(CustomValue {
             kind: table.kind.clone(),
@@ -121,5 +169,24 @@ impl StoredValues {
         }
         chunk.bytes.shrink_to_fit();
         chunk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::tests::explained::shared_gpu;
+
+    #[test]
+    fn equal_requests_share_one_value_and_cached_values_are_limited() {
+        let snapshot = shared_gpu().0.snapshot().unwrap();
+        let current = ServedSnapshot::new(snapshot, None, "".into());
+        let value = |metric| current.of_cluster((metric, Narrowed::default()));
+        assert!(Arc::ptr_eq(&value(0), &value(0)));
+        assert!(!Arc::ptr_eq(&value(0), &value(1)));
+        for metric in 0..1000 {
+            value(metric);
+            assert!(current.of_cluster.lock().len() <= MOST_CACHED);
+        }
     }
 }
