@@ -136,7 +136,7 @@ pub(crate) struct Engine {
     /// Whether a round has ended.
     has_polled: bool,
     /// Whether rounds find no series.
-    is_empty: bool,
+    emptiness: Condition<(), ()>,
     /// The start of the monotonic clock for waits.
     started: Instant,
 }
@@ -177,7 +177,7 @@ impl Engine {
             condition: Condition::default(),
             skew_ms: 0,
             has_polled: false,
-            is_empty: false,
+            emptiness: Condition::default(),
             started: Instant::now(),
         }
     }

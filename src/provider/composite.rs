@@ -13,6 +13,7 @@ use gpu_metrics::explain::Explanation;
 
 use super::compute::ComputeLimit;
 use super::devices::DevicesQuery;
+use super::explain::explained_by_rule;
 use super::gpu::GpuProvider;
 use super::rules::{RuleMetric, RuleProvider};
 use super::usage::{UsageQuery, UsageSamples};
@@ -119,7 +120,10 @@ impl Provider for Composite {
     fn explain<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, Explanation> {
         Box::pin(async move {
             match self.rule(query) {
-                Some((rules, metric)) => rules.explain(&metric, query).await,
+                Some((rules, metric)) => {
+                    let values = rules.values(&metric, query).await;
+                    explained_by_rule(query, metric.rule(), values)
+                }
                 None => {
                     let of_gpus = GpuProvider::explain;
                     self.answered(&self.explanations, query, of_gpus).await

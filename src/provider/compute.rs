@@ -1,4 +1,4 @@
-//! Runs long work on blocking threads, with a limit of concurrent work and a short queue
+//! Runs long work on blocking threads, with a limit of concurrent work and of the wait for it
 //! (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
@@ -10,14 +10,11 @@ use tokio::sync::Semaphore;
 
 use super::ProviderError;
 
-/// The most requests in the queue. Further ones are refused at once.
-const MOST_WAITING: usize = 256;
+/// The longest wait for a permit. The limit of requests in flight bounds how many wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The permits of running computations, and of waiting ones.
 #[derive(Debug)]
 pub(crate) struct ComputeLimit {
-    waiting: Semaphore,
     working: Arc<Semaphore>,
     refusal: ProviderError,
 }
@@ -31,14 +28,13 @@ impl ComputeLimit {
     }
 
     /// For answers that must not delay values, one at a time. `refusal` is the error if the
-    /// queue is full or the wait is too long.
+    /// wait is too long.
     pub(crate) fn beside_values(refusal: ProviderError) -> Self {
         Self::new(1, refusal)
     }
 
     fn new(most_working: usize, refusal: ProviderError) -> Self {
         Self {
-            waiting: Semaphore::new(MOST_WAITING),
             working: Arc::new(Semaphore::new(most_working)),
             refusal,
         }
@@ -54,12 +50,10 @@ impl ComputeLimit {
         F: FnOnce() -> Result<T, ProviderError> + Send + 'static,
     {
         let refused = || self.refusal.clone();
-        let waiting = self.waiting.try_acquire().map_err(|_| refused())?;
         let working = Arc::clone(&self.working).acquire_owned();
         let Ok(Ok(working)) = tokio::time::timeout(PATIENCE, working).await else {
             return Err(refused());
         };
-        drop(waiting);
         let made = tokio::task::spawn_blocking(move || {
             // The work holds the permit, because it continues after the client disconnects.
             let _working = working;
@@ -112,9 +106,5 @@ mod tests {
         assert_eq!(limit.working.available_permits(), 0);
         drop(open);
         assert_eq!(limit.run(|| Ok(3)).await, Ok(3));
-        // A full queue refuses at once.
-        let all = limit.waiting.try_acquire_many(MOST_WAITING as u32).unwrap();
-        assert_eq!(limit.run(|| Ok(())).await, refused);
-        drop(all);
     }
 }

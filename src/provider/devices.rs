@@ -80,7 +80,7 @@ impl GpuProvider {
     ///
     /// # Errors
     /// Before the first poll, and for more than [`MOST_OBJECTS`] objects.
-    pub(crate) fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
+    pub(crate) fn devices(&self, query: &DevicesQuery) -> Result<DeviceList, ProviderError> {
         if self.listed().custom.is_empty() {
             return Ok(DeviceList::default());
         }
@@ -91,7 +91,7 @@ impl GpuProvider {
         let rank = |row| layout.rank(row).device;
         let members = &layout.cluster().members;
         let devices = members.chunk_by(|a, b| rank(*a) == rank(*b));
-        let objects = objects(snapshot, asked);
+        let objects = objects(snapshot, query);
         if objects.len() > MOST_OBJECTS {
             let reason = format!(
                 "{} objects have GPUs, and a list shows {MOST_OBJECTS} at most: name a namespace \
@@ -102,19 +102,19 @@ impl GpuProvider {
         }
         let mut looked_for = 0;
         let items = objects.into_iter().map(|key| {
-            let kind = asked.kinds.get(key.1).and_then(|kind| layout.table(kind));
+            let kind = query.kinds.get(key.1).and_then(|kind| layout.table(kind));
             let is_known = kind.is_some_and(|(_, it)| it.find(key.0.as_deref(), &key.2).is_some());
             looked_for += usize::from(!is_known);
             self.devices_of(
                 key,
-                asked,
+                query,
                 current,
                 is_known || looked_for <= MOST_LOOKED_FOR,
             )
         });
         Ok(DeviceList {
             items: items.collect::<Result<_, _>>()?,
-            device_count: (asked.namespace.is_none() && !members.is_empty())
+            device_count: (query.namespace.is_none() && !members.is_empty())
                 .then(|| devices.count()),
         })
     }
@@ -122,44 +122,47 @@ impl GpuProvider {
     fn devices_of(
         &self,
         (namespace, place, name): Key,
-        asked: &DevicesQuery,
+        query: &DevicesQuery,
         current: &Arc<ServedSnapshot>,
         explained: bool,
     ) -> Result<DevicesOf, ProviderError> {
         let snapshot = &current.snapshot;
-        let resource = asked.kinds.get(place).copied().unwrap_or_default();
+        let resource = query.kinds.get(place).copied().unwrap_or_default();
         let objects = ObjectSelection::named(resource, namespace.as_deref(), &name);
-        let query = Query {
+        let value_query = Query {
             of: ValuesOf::Objects(objects),
             metric: MEMORY_UTILIZATION.to_owned(),
             selector: Selector::everything(),
-            now: asked.now,
+            now: query.now,
             user: String::new(),
         };
-        let mut told = match explained {
-            true => self.explain_at(Some(current), &query, u64::MAX)?,
+        let mut explanation = match explained {
+            true => self.explain_at(Some(current), &value_query, u64::MAX)?,
             false => Explanation {
                 no_value: Some(UNEXPLAINED.to_owned()),
                 ..Explanation::default()
             },
         };
-        told.name_holders(asked.names_pods);
-        let now = asked.now;
+        explanation.name_holders(query.names_pods);
+        let now = query.now;
         let mut item = DevicesOf {
             resource: resource.to_owned(),
             name: name.to_string(),
-            device_count: told.window.is_some().then_some(told.device_count),
+            device_count: explanation
+                .window
+                .is_some()
+                .then_some(explanation.device_count),
             ..DevicesOf::default()
         };
         self.read_values(&mut item, namespace.as_deref(), snapshot, now);
         // Without a value, the newest instant is outdated.
-        if told.value.is_some() {
-            let instants = told.instants.iter().map(|it| it.number);
+        if explanation.value.is_some() {
+            let instants = explanation.instants.iter().map(|it| it.number);
             item.memory_utilization_instants = instants.collect();
             let last = item.memory_utilization_instants.last();
             item.memory_utilization_now = last.copied().flatten();
-            let is_whole = told.devices.len() == told.device_count;
-            item.idle_since = is_whole.then(|| idle(&told.devices, now)).flatten();
+            let is_whole = explanation.devices.len() == explanation.device_count;
+            item.idle_since = is_whole.then(|| idle(&explanation.devices, now)).flatten();
         }
         let inventory = snapshot.layout().inventory();
         let pod = namespace.as_deref().filter(|_| resource == "pods");
@@ -170,10 +173,10 @@ impl GpuProvider {
             let owners = owners.map(|it| format!("{}/{}", it.kind.resource, it.name));
             item.workloads = owners.collect();
         }
-        let lag = told.window.as_ref().map_or(0.0, |it| it.lag_seconds);
-        let devices = told.devices.into_iter();
+        let lag = explanation.window.as_ref().map_or(0.0, |it| it.lag_seconds);
+        let devices = explanation.devices.into_iter();
         item.devices = devices.map(|it| device_now(it, lag, now)).collect();
-        (item.no_value, item.window) = (told.no_value, told.window);
+        (item.no_value, item.window) = (explanation.no_value, explanation.window);
         item.namespace = namespace.as_deref().map(str::to_owned);
         Ok(item)
     }
@@ -205,15 +208,15 @@ impl GpuProvider {
 }
 
 /// The objects that have devices, and those to which live pods with GPU requests belong.
-fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
+fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
     let (layout, inventory) = (snapshot.layout(), snapshot.layout().inventory());
-    let is_within = |namespace: &str| asked.namespace.as_deref().is_none_or(|it| it == namespace);
-    let is_asked = |labels: &Labels| asked.selector.matches(labels);
+    let is_within = |namespace: &str| query.namespace.as_deref().is_none_or(|it| it == namespace);
+    let is_selected = |labels: &Labels| query.selector.matches(labels);
     let mut found = BTreeSet::new();
-    for (place, kind) in asked.kinds.iter().enumerate() {
+    for (place, kind) in query.kinds.iter().enumerate() {
         let objects = layout.table(kind).map_or(&[][..], |(_, it)| &it.objects);
         let objects = objects.iter().filter(|object| {
-            object.namespace.as_deref().is_none_or(is_within) && is_asked(&object.labels)
+            object.namespace.as_deref().is_none_or(is_within) && is_selected(&object.labels)
         });
         found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
     }
@@ -231,8 +234,8 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
             (None, "namespaces", &pod.namespace, &none),
         ];
         for (namespace, kind, name, labels) in owners.chain(of_pod).chain(node) {
-            let place = asked.kinds.iter().position(|it| *it == kind);
-            if let Some(place) = place.filter(|_| is_asked(labels)) {
+            let place = query.kinds.iter().position(|it| *it == kind);
+            if let Some(place) = place.filter(|_| is_selected(labels)) {
                 found.insert((namespace.cloned(), place, Arc::clone(name)));
             }
         }

@@ -12,7 +12,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::compute::ComputeLimit;
-use super::explain::explained_by_rule;
 use super::rule_conditions::RuleConditions;
 use super::usage::{UsageQuery, UsageSamples};
 use super::{
@@ -28,7 +27,6 @@ use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
-use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
 use gpu_metrics::metric::Value;
 
@@ -130,7 +128,7 @@ impl InForce {
 }
 
 impl RuleMetric {
-    fn rule(&self) -> Option<&Rule> {
+    pub(super) fn rule(&self) -> Option<&Rule> {
         match &self.found {
             Found::Custom(custom) => self.in_force.rules.get(custom.external.rule),
             Found::External(_, external) => self.in_force.external_rules.get(external.rule),
@@ -299,14 +297,6 @@ impl RuleProvider {
             query: store_query,
             result,
         })
-    }
-
-    pub(super) async fn explain(
-        &self,
-        metric: &RuleMetric,
-        query: &Query,
-    ) -> Result<Explanation, ProviderError> {
-        explained_by_rule(query, metric.rule(), self.values(metric, query).await)
     }
 
     pub(super) async fn usage(&self, query: &UsageQuery) -> Result<UsageSamples, ProviderError> {

@@ -67,11 +67,11 @@ impl Engine {
         if is_empty && self.condition.state().reason().is_some() {
             return;
         }
-        if std::mem::replace(&mut self.is_empty, is_empty) != is_empty {
-            match is_empty {
-                true => tracing::warn!("{NO_SERIES}"),
-                false => tracing::info!("DCGM series are found in Prometheus now"),
-            }
+        let changed = self.emptiness.set(is_empty.then_some(()), ());
+        match (changed, is_empty) {
+            (Some(_), true) => tracing::warn!("{NO_SERIES}"),
+            (Some(_), false) => tracing::info!("DCGM series are found in Prometheus now"),
+            (None, _) => {}
         }
     }
 
@@ -85,7 +85,7 @@ impl Engine {
             Some(failure) => failure.fields.clone(),
             None => BTreeSet::new(),
         };
-        if self.is_empty {
+        if self.emptiness.state().reason().is_some() {
             return Some(source::without_series(NO_SERIES));
         }
         let seen = source::PolledSource {
@@ -140,7 +140,11 @@ impl Engine {
     pub(super) fn trouble(&self) -> Option<String> {
         let state = self.condition.state();
         let Some((failure, since)) = state.reason().zip(state.since()) else {
-            return self.is_empty.then(|| NO_SERIES.to_owned());
+            return self
+                .emptiness
+                .state()
+                .reason()
+                .map(|()| NO_SERIES.to_owned());
         };
         let (since, kind) = (since.whole_second().date(), failure.error.kind().label());
         let name = source::PROMETHEUS;
