@@ -122,12 +122,7 @@ fn the_right_to_the_secret_is_lost(lab: &Lab) {
         format!("ServiceAccount {HOME}/{NAME}"),
     );
     unbind(lab, "rolebinding", "certificates", HOME);
-    await_found(
-        lab,
-        "GM105",
-        object,
-        &format!("of the Secret {HOME}/{SECRET}"),
-    );
+    await_found(lab, "GM105", object, &format!("Secret {HOME}/{SECRET}: "));
     mend(lab, "GM201", &account, "get, patch, create secrets");
     await_gone(lab, "GM105", object);
 }

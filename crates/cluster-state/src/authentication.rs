@@ -30,8 +30,9 @@ const ABSENT: &str = "the ConfigMap kube-system/extension-apiserver-authenticati
 
 /// The pause after a failure. It is short because many clusters replace the authorities by
 /// a restart of kube-apiserver: until the server has read the new ones, it authenticates no
-/// request that kube-apiserver proxies.
-const PAUSE: Duration = Duration::from_secs(5);
+/// request that kube-apiserver proxies. The rights of a new server may be seconds younger than
+/// its pod.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a watch lasts, and how long it may be silent.
 const WATCH_SECS: u32 = 60;

@@ -58,12 +58,8 @@ impl CertificateObjects {
     }
 
     fn secret_trouble(&self, error: &CallError) -> Trouble {
-        let (place, namespace) = (self.place(), &self.namespace);
-        let rule = format!(
-            "allow get, patch and create of the {place} in a Role of the namespace {namespace}: \
-             run the command that check prints for GM201"
-        );
-        trouble(&place, error, &rule)
+        let rule = "allow get, patch and create of it: run the command that check prints for GM201";
+        trouble(&self.place(), rule, error)
     }
 
     async fn patch(
@@ -81,13 +77,14 @@ impl CertificateObjects {
     }
 }
 
-/// An error about an object, with the rule to add if a permission is missing.
-fn trouble(place: &str, error: &CallError, rule: &str) -> Trouble {
+/// An error about an object, with the rule to add if a right is missing.
+fn trouble(place: &str, rule: &str, error: &CallError) -> Trouble {
+    let text = format!("{place}: {error}");
     match error {
         CallError::Status(_, 409, _) => Trouble::Conflict,
-        error if error.is_passing() => Trouble::Passing(format!("{place}: {error}")),
-        error if error.is_forbidden() => Trouble::Lasting(format!("{place}: {error}: {rule}")),
-        error => Trouble::Lasting(format!("{place}: {error}")),
+        error if error.is_passing() => Trouble::Passing(text),
+        error if error.is_forbidden() => Trouble::Lasting(format!("{text}: {rule}")),
+        _ => Trouble::Lasting(text),
     }
 }
 
@@ -97,15 +94,13 @@ fn apiservice_path(name: &str) -> String {
 
 fn apiservice_trouble(name: &str, error: &CallError) -> Trouble {
     let rule = match RESOURCE_APISERVICES.contains(&name) {
-        true => "apply manifests/optional/resource-metrics.yaml, which has the APIService and the \
-                 right to get and patch it, or remove resourceRules from the configuration"
-            .to_owned(),
-        false => format!(
-            "allow get and patch of the APIService {name} in a ClusterRole: run the command that \
-             check prints for GM201"
-        ),
+        true => {
+            "apply manifests/optional/resource-metrics.yaml, which has the APIService and the \
+             right to get and patch it, or remove resourceRules from the configuration"
+        }
+        false => "allow get and patch of it: run the command that check prints for GM201",
     };
-    trouble(&format!("APIService {name}"), error, &rule)
+    trouble(&format!("APIService {name}"), rule, error)
 }
 
 fn used_fields(object: APIService) -> ApiService {

@@ -96,7 +96,7 @@ async fn foreign_keys_in_the_secret_stay_and_those_of_a_serving_certificate_go()
 async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
     let (kube, objects) = applied().await;
     let key = r#"{"metadata": {"resourceVersion": "1"}, "data": {"tls.key": "SECRET KEY"}}"#;
-    let rule = "allow get, patch and create of the Secret gpu-metrics/serving";
+    let rule = "allow get, patch and create of it: run the command that check prints for GM201";
     for (fault, wanted) in [
         (Fault::Forbidden, rule),
         (Fault::Status(404), "not found"),
@@ -176,7 +176,7 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
     assert!(text.starts_with(&format!("APIService {NAME}: ")), "{text}");
     let manifest = "apply manifests/optional/resource-metrics.yaml";
     let others = RESOURCE_APISERVICES.map(|name| (name, manifest));
-    let rule = (NAME, "allow get and patch of the APIService");
+    let rule = (NAME, "allow get and patch of it");
     for (name, remedy) in others.into_iter().chain([rule]) {
         kube.fault(&path(name), Fault::Forbidden);
         let text = error(name).await;
