@@ -45,8 +45,6 @@ pub enum Refusal {
     Busy,
     /// 429: the request is expensive, and the limit on such work is reached.
     TooMuchWork,
-    /// 431: too many header lines, or too long ones.
-    HeadersTooLarge,
     /// 500: the access could not be reviewed.
     ReviewFailed {
         /// The error of the review. For the log only.
@@ -93,7 +91,6 @@ impl Refusal {
         Self::ReviewFailed { .. } => "review_failed",
         Self::Busy => "busy",
         Self::Saturated => "saturated",
-        Self::HeadersTooLarge => "headers_too_large",
         Self::TimedOut => "timed_out",
         Self::Panicked => "panicked",
     }

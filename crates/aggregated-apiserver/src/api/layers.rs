@@ -84,20 +84,18 @@ async fn admit(
     }
 }
 
-/// Answers a request. Checks, in this order: the size of the header, authentication, the
-/// limit of requests in flight, authorization. The handlers see no identity headers.
+/// Answers a request. Checks, in this order: authentication, the limit of requests in flight,
+/// authorization. The handlers see no identity headers.
 async fn answer(
     security: &Security,
     context: &RequestContext,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let settings = &security.settings;
-    if !settings.head_fits(request.headers()) {
-        return Err(Refusal::HeadersTooLarge);
-    }
     let (peer, version) = (context.peer.as_ref(), request.version());
-    let until = settings.review_until(&context.access, context.began);
+    let until = security
+        .settings
+        .review_until(&context.access, context.began);
     let authenticated = security
         .authenticate(peer, version, request.headers_mut(), until)
         .await?;

@@ -62,7 +62,6 @@ fn code(refusal: &Refusal) -> StatusCode {
         }
         Refusal::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
         Refusal::Busy | Refusal::TooMuchWork => StatusCode::TOO_MANY_REQUESTS,
-        Refusal::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Refusal::ReviewFailed { .. }
         | Refusal::Panicked
         | Refusal::Unavailable(_)
@@ -100,7 +99,6 @@ fn message(refusal: &Refusal) -> String {
         }
         Refusal::Busy => "too many requests at a time, please try again later",
         Refusal::TooMuchWork => "too many concurrent requests with selectors, try again later",
-        Refusal::HeadersTooLarge => "the request has too many header lines or too long ones",
         Refusal::ReviewFailed { .. } => {
             "Internal error occurred: the authorization could not be checked"
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use tokio::time::Instant;
 
 use super::always_allowed::AlwaysAllowed;
@@ -43,10 +42,6 @@ pub struct SecuritySettings {
     pub anonymous_in_flight: usize,
     /// The time limit of a request for values.
     pub values_time: Duration,
-    /// The most header lines of a request. Each group of a user is one line.
-    pub header_lines: usize,
-    /// The most bytes of header names and values. Each line counts 32 bytes more, as in HTTP/2.
-    pub header_bytes: usize,
 }
 
 /// The default of [`SecuritySettings::values_time`], the longest time limit of a request.
@@ -72,8 +67,6 @@ impl Default for SecuritySettings {
             direct_in_flight: 100,
             anonymous_in_flight: 16,
             values_time: VALUES_TIME,
-            header_lines: 1024,
-            header_bytes: 256 * 1024,
         }
     }
 }
@@ -90,13 +83,5 @@ impl SecuritySettings {
     /// review does not end.
     pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
         began + self.time_limit(access) * 9 / 10
-    }
-
-    /// Whether the header is within the limits. Its bytes are counted as in RFC 9113 §6.5.2.
-    pub(crate) fn head_fits(&self, headers: &HeaderMap) -> bool {
-        let bytes = headers.iter().fold(0, |sum, (name, value)| {
-            sum + name.as_str().len() + value.len() + 32
-        });
-        headers.len() <= self.header_lines && bytes <= self.header_bytes
     }
 }

@@ -56,17 +56,17 @@ struct ClientLimits {
     cancelled: usize,
     /// Bytes of a request's header. Above this, hyper and h2 refuse without a body.
     head: u32,
-    /// Lines of a request's header, likewise.
+    /// Lines of a request's header over HTTP/1.1, likewise.
     head_lines: usize,
 }
 
-/// A front proxy forwards the requests of many users, and their cancellations. The limits of
-/// the header are 1.5 times those of the security layers, whose refusals have a `Status`.
+/// A front proxy forwards the requests of many users, and their cancellations. Each group of
+/// a user is one line.
 const FRONT_PROXY: ClientLimits = ClientLimits {
     streams: 250,
     cancelled: 250,
-    head: 384 * 1024,
-    head_lines: 1536,
+    head: 256 * 1024,
+    head_lines: 1024,
 };
 
 /// Anyone can open such a connection, so all of them together must hold little.
