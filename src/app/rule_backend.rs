@@ -2,7 +2,6 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -14,36 +13,21 @@ use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use cluster_state::client::Client;
+use cluster_state::error::CallError;
 use cluster_state::{clock, names};
 use gpu_metrics::inventory::{ClusterObject, Inventory};
-use limits::line_limit::LineLimit;
 use prometheus_source::Error;
 use prometheus_source::cache::{QueryCache, QueryFailure};
-
-/// The period in which at most one failed list of each kind is logged.
-const LIST_PERIOD: Duration = Duration::from_secs(600);
 
 /// Names of objects: of those in the inventory, and of others, which each request lists.
 #[derive(Debug)]
 pub(super) struct ClusterNames {
-    inventory: watch::Receiver<Arc<Inventory>>,
-    client: Client,
-    /// Failed lists, by kind.
-    lines: LineLimit<Arc<str>>,
+    pub(super) inventory: watch::Receiver<Arc<Inventory>>,
+    pub(super) client: Client,
+    pub(super) conditions: Arc<RuleConditions>,
 }
 
 impl ClusterNames {
-    pub(super) fn new(inventory: watch::Receiver<Arc<Inventory>>, client: Client) -> Self {
-        let lines = LineLimit::new(1, LIST_PERIOD, |resource, left_out| {
-            tracing::warn!("{resource}: {left_out} more lists failed in ten minutes");
-        });
-        Self {
-            inventory,
-            client,
-            lines,
-        }
-    }
-
     /// The names of objects that are not in the inventory.
     async fn listed(
         &self,
@@ -52,14 +36,21 @@ impl ClusterNames {
         selector: &Selector,
     ) -> Option<Vec<Arc<str>>> {
         let names = names::matching(&self.client, kind, namespace, selector).await;
-        let resource = kind.resource();
-        names
-            .inspect_err(|error| {
-                if self.lines.admit(Arc::clone(&resource)) {
-                    tracing::warn!("{resource} cannot be listed for a rule: {error}");
-                }
-            })
-            .ok()
+        let failed = |error: &CallError| {
+            let key = format!("objects of {}", kind.resource());
+            self.conditions.failed(&key, unlisted(error), clock::now());
+        };
+        names.inspect_err(failed).ok()
+    }
+}
+
+/// The failure of a list at kube-apiserver that rules need.
+pub(super) fn unlisted(error: &CallError) -> RuleFailure {
+    RuleFailure {
+        fault: "kube-apiserver does not list them".to_owned(),
+        remedy: "read the server's log".to_owned(),
+        query: Arc::default(),
+        detail: Some(error.to_string()),
     }
 }
 

@@ -12,7 +12,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::rule_backend::refused;
+use super::rule_backend::{refused, unlisted};
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
@@ -138,12 +138,7 @@ impl RuleDiscovery {
     /// something failed.
     async fn search(&self, known: &mut Discovered) -> bool {
         let kinds = served::kinds(&self.client).await;
-        let failure = kinds.as_ref().err().map(|error| RuleFailure {
-            fault: "kube-apiserver does not list them".to_owned(),
-            remedy: "read the server's log".to_owned(),
-            query: Arc::default(),
-            detail: Some(error.to_string()),
-        });
+        let failure = kinds.as_ref().err().map(unlisted);
         let mut failed = failure.is_some();
         self.conditions.searched(KINDS, failure, clock::now());
         match kinds {

@@ -289,12 +289,16 @@ impl Background {
         metrics::of_configuration(&telemetry.metrics, &config);
         let (watches, registry) = self.watch(&config, client);
         let inventory = watches.subscribe();
-        let objects = rule_backend::ClusterNames::new(inventory.clone(), client.clone());
+        let conditions = self.rule_conditions();
+        let objects = rule_backend::ClusterNames {
+            inventory: inventory.clone(),
+            client: client.clone(),
+            conditions: Arc::clone(&conditions),
+        };
         self.tasks.spawn("watches", watches.ended());
         let prometheus = Arc::new(clients.promql);
         let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         metrics::of_rule_queries(&telemetry.metrics, cache.clone());
-        let conditions = self.rule_conditions();
         let answers = rule_backend::StoreBackend {
             cache,
             conditions: Arc::clone(&conditions),

@@ -5,9 +5,9 @@
 //! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
 //! sets: never a namespace, object, user or path.
 
-use prometheus::Registry;
+use prometheus::core::Collector;
 
-use super::{Counters, Gauges, Histograms};
+use super::{Counters, Gauges, Histograms, opts};
 
 /// Declares families by their names without the prefix `gpu_metrics_apiserver_`, their kinds,
 /// the names of their labels, and a sentence without its full stop.
@@ -23,20 +23,17 @@ macro_rules! catalog {
         }
 
         impl Families {
-            pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
+            pub(super) fn new() -> prometheus::Result<Self> {
                 Ok(Self {
                     $($name: $kind::new(
-                        registry,
-                        stringify!($name),
+                        opts(stringify!($name), $help),
                         [$(stringify!($label)),*],
-                        $help,
                     )?,)*
                 })
             }
 
-            #[cfg(test)]
-            pub(super) fn collectors(&self) -> Vec<&dyn prometheus::core::Collector> {
-                vec![$(&self.$name.0),*]
+            pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
+                vec![$(Box::new(self.$name.0.clone())),*]
             }
         }
     };

@@ -12,7 +12,6 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, Result, TextEncoder,
@@ -35,9 +34,8 @@ const BUCKETS: [f64; 16] = [
 pub struct Counters<const N: usize>(IntCounterVec);
 
 impl<const N: usize> Counters<N> {
-    fn new(registry: &Registry, name: &str, labels: [&str; N], help: &str) -> Result<Self> {
-        let family = IntCounterVec::new(opts(name, help), &labels)?;
-        registered(registry, family).map(Self)
+    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
+        IntCounterVec::new(opts, &labels).map(Self)
     }
 
     pub(crate) fn add(&self, values: [&str; N], count: u64) {
@@ -56,9 +54,8 @@ impl<const N: usize> Counters<N> {
 pub struct Gauges<const N: usize>(GaugeVec);
 
 impl<const N: usize> Gauges<N> {
-    fn new(registry: &Registry, name: &str, labels: [&str; N], help: &str) -> Result<Self> {
-        let family = GaugeVec::new(opts(name, help), &labels)?;
-        registered(registry, family).map(Self)
+    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
+        GaugeVec::new(opts, &labels).map(Self)
     }
 
     pub(crate) fn with(&self, values: [&str; N]) -> prometheus::Gauge {
@@ -80,9 +77,9 @@ impl<const N: usize> Gauges<N> {
 pub struct Histograms<const N: usize>(HistogramVec);
 
 impl<const N: usize> Histograms<N> {
-    fn new(registry: &Registry, name: &str, labels: [&str; N], help: &str) -> Result<Self> {
-        let opts = HistogramOpts::from(opts(name, help)).buckets(BUCKETS.to_vec());
-        registered(registry, HistogramVec::new(opts, &labels)?).map(Self)
+    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
+        let opts = HistogramOpts::from(opts).buckets(BUCKETS.to_vec());
+        HistogramVec::new(opts, &labels).map(Self)
     }
 
     pub(crate) fn observe(&self, values: [&str; N], took: Duration) {
@@ -93,11 +90,6 @@ impl<const N: usize> Histograms<N> {
 
 fn opts(name: &str, help: &str) -> Opts {
     Opts::new(name, format!("{help}.")).namespace(PREFIX)
-}
-
-fn registered<F: Collector + Clone + 'static>(registry: &Registry, family: F) -> Result<F> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 type Copier = Box<dyn Fn(&Families) + Send + Sync>;
@@ -130,7 +122,10 @@ impl Metrics {
     /// When a name of the catalog is invalid or not unique.
     pub(crate) fn new() -> Result<Self> {
         let registry = Registry::new();
-        let families = Families::new(&registry)?;
+        let families = Families::new()?;
+        for family in families.collectors() {
+            registry.register(family)?;
+        }
         registry.register(Box::new(ProcessCollector::for_self()))?;
         let revision = option_env!("GIT_COMMIT").unwrap_or("unknown");
         let build = [env!("CARGO_PKG_VERSION"), revision];
