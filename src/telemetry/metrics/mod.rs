@@ -1,7 +1,7 @@
 //! The server's own metrics (docs/metrics.md), in the text format of Prometheus.
 //!
 //! `catalog` declares them all. Numbers that other parts of the server keep are copied
-//! before each scrape ([`Metrics::before_scrape`]).
+//! before each scrape (`before_scrape`).
 
 mod catalog;
 #[cfg(test)]
