@@ -3,8 +3,7 @@
 
 use std::process::Command;
 
-use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::certificates::managed::{APISERVICES, service_names};
+use cluster_state::registration::{APISERVICES, ServiceName};
 use serde_json::{Value, json};
 
 use crate::chart::{named, of, root};
@@ -76,7 +75,7 @@ fn cert_manager_makes_what_kube_apiserver_verifies_and_the_server_writes_nothing
         name: NAME.to_owned(),
     };
     let certificate = &named(&objects, "Certificate", NAME)["spec"];
-    assert_eq!(certificate["dnsNames"], json!(service_names(&service)));
+    assert_eq!(certificate["dnsNames"], json!(service.dns_names()));
     let volumes = &named(&objects, "Deployment", NAME)["spec"]["template"]["spec"]["volumes"];
     let mut mounted = volumes.as_array().unwrap().iter();
     let secret = &certificate["secretName"];

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
-use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
+use aggregated_apiserver::certificates::pair::Pair;
+use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
 use apimachinery::time::Timestamp;
 use bytes::Bytes;
 use gpu_metrics::snapshot::Snapshot;
@@ -171,16 +172,17 @@ impl Tls {
         };
         let authority = CertificateAuthority::new("bench", validity).expect("an authority");
         let serving = authority
-            .serving(&["localhost"], &[], validity)
+            .serving(&["localhost"], validity)
+            .and_then(Pair::issued)
             .expect("a certificate");
-        let config = server_config(
-            vec![serving.certificate.clone()],
-            serving.key(),
+        let config = resolving(
+            Arc::new(serving),
             &ClientAuth::Asked,
+            &TlsOptions::default(),
         )
         .expect("TLS");
         let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate()).expect("a root");
+        roots.add(authority.certificate().clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let client = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

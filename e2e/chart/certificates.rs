@@ -1,7 +1,6 @@
 //! The source of the serving certificate, and the writer of the APIServices' bundle.
 
-use aggregated_apiserver::certificates::managed::service_names;
-use aggregated_apiserver::certificates::managed::store::ServiceName;
+use cluster_state::registration::ServiceName;
 use serde_json::json;
 
 use super::*;
@@ -118,7 +117,7 @@ fn cert_manager_makes_what_kube_apiserver_verifies() {
         namespace: NAMESPACE.to_owned(),
         name: FULL.to_owned(),
     };
-    assert_eq!(pair["spec"]["dnsNames"], json!(service_names(&service)));
+    assert_eq!(pair["spec"]["dnsNames"], json!(service.dns_names()));
     assert_eq!(pair["spec"]["duration"], "2160h0m0s");
     assert_eq!(pair["spec"]["revisionHistoryLimit"], 3);
     assert_eq!(mounted(&objects), pair["spec"]["secretName"].as_str());

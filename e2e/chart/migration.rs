@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use aggregated_apiserver::certificates::managed::APISERVICES;
+use cluster_state::registration::APISERVICES;
 use serde_json::json;
 
 use super::*;

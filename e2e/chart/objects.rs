@@ -1,7 +1,7 @@
 //! The objects: valid for kube-apiserver, correctly named, and equal to those in
 //! `manifests/`.
 
-use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
+use cluster_state::registration::{APISERVICES, RESOURCE_APISERVICES};
 use serde_json::json;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! From prometheus-adapter to this chart inside of an umbrella chart.
 
-use aggregated_apiserver::certificates::managed::APISERVICES;
+use cluster_state::registration::APISERVICES;
 use serde_json::json;
 
 use super::migration::Scene;

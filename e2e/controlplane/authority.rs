@@ -1,10 +1,10 @@
 //! The authorities of a control plane, and their certificates.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued, Validity};
+use aggregated_apiserver::testing::authority::ClientCertificates as _;
 use rcgen::KeyPair;
 
 /// Names and addresses of kube-apiserver. The last is the first address of the cluster's
@@ -15,10 +15,7 @@ const APISERVER: [&str; 4] = [
     "kubernetes.default",
     "kubernetes.default.svc",
 ];
-const ADDRESSES: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::LOCALHOST),
-    IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
-];
+const ADDRESSES: [&str; 2] = ["127.0.0.1", "10.96.0.1"];
 
 /// The name in `--requestheader-allowed-names`.
 pub(crate) const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
@@ -39,11 +36,11 @@ pub(crate) fn authority(name: &str) -> CertificateAuthority {
 
 /// A certificate for a server with these names.
 pub(crate) fn serving(authority: &CertificateAuthority, names: &[&str]) -> Issued {
-    authority.serving(names, &ADDRESSES, validity()).unwrap()
+    let names = [names, &ADDRESSES].concat();
+    authority.serving(&names, validity()).unwrap()
 }
 
 /// An authority of front proxies, and one front proxy.
-#[derive(Debug)]
 pub(crate) struct FrontProxy {
     /// The authority's certificate as PEM.
     pub(crate) authority: String,
@@ -112,8 +109,11 @@ impl Authorities {
     }
 
     fn put_identity(&self, name: &str, identity: &Issued) {
-        self.put(&format!("{name}.crt"), &identity.certificate_pem);
-        self.put(&format!("{name}.key"), &identity.key_pem);
+        self.put(&format!("{name}.crt"), &identity.cert.pem());
+        self.put(
+            &format!("{name}.key"),
+            &identity.signing_key.serialize_pem(),
+        );
     }
 
     fn put(&self, name: &str, pem: &str) {

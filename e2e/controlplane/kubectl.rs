@@ -26,8 +26,8 @@ fn data(pem: &str) -> Value {
 /// The credentials of a kubeconfig with a client certificate.
 pub(super) fn certificate(identity: &Issued) -> Value {
     json!({
-        "client-certificate-data": data(&identity.certificate_pem),
-        "client-key-data": data(&identity.key_pem),
+        "client-certificate-data": data(&identity.cert.pem()),
+        "client-key-data": data(&identity.signing_key.serialize_pem()),
     })
 }
 

@@ -29,7 +29,6 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
-use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::settings::SecuritySettings;
@@ -42,6 +41,7 @@ use cluster_state::clock;
 use cluster_state::error::ClientError;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::Watches;
+use cluster_state::registration::{RESOURCE_APISERVICES, RegistrationSettings};
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
@@ -64,8 +64,8 @@ pub(crate) enum CertificateSource {
     Files(Files),
     /// A pair that was made in memory.
     Made(Pair),
-    /// A Secret with this name, in the namespace of the Service, which the server writes itself.
-    Managed(managed::ManagedSettings, String),
+    /// The server's own, signed with the authority in a Secret.
+    Managed(RegistrationSettings),
 }
 
 /// The connections to kube-apiserver.
@@ -173,10 +173,10 @@ pub(crate) async fn run(
         clients,
     } = settings.loaded;
     let mut certificate = settings.certificate;
-    if let CertificateSource::Managed(registered, _) = &mut certificate
+    if let CertificateSource::Managed(registered) = &mut certificate
         && config.resource_rules.is_some()
     {
-        registered.apiservices.extend(managed::RESOURCE_APISERVICES);
+        registered.apiservices.extend(RESOURCE_APISERVICES);
     }
     let certificates = background.keep_certificate(certificate, &lister, &shutdown);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);

@@ -9,40 +9,42 @@
 //!  client ─► serve: accept, TLS, slots ─► api: the layers ─► the server's handlers
 //!                      ▲                          │ ask
 //!                certificates                     ▼
-//!        (files, or a Secret and        security: authentication, authorization
-//!         the APIServices' caBundle)       │ TokenReview, SubjectAccessReview
-//!                      │                   ▼
-//!                      └─────────► kube-apiserver, behind traits
+//!                                       security: authentication, authorization
+//!                                          │ TokenReview, SubjectAccessReview
+//!                                          ▼
+//!                                  kube-apiserver, behind a trait
 //! ```
 //!
 //! * [`serve`] accepts connections, does handshakes, limits the resources of each client,
 //!   and drains connections when the server stops.
 //! * [`api`] negotiates encodings, serves discovery, has the messages of kube-apiserver for
 //!   failures, and contains the layers around the server's handlers.
-//! * [`certificates`] keeps the serving certificate in force. It comes from files, or each
-//!   replica signs it with a shared authority, which is the `caBundle` of their APIServices.
+//! * [`certificates`] issues certificates, and holds the serving certificate in force. It comes
+//!   from files, or from a task of the server.
 //! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
 //!   authorizes each request. It has no access to the data that the server serves.
 //! * [`refusal`] is the one list of reasons for which a request is not answered.
 //! * [`x509`] is the only module that parses certificates.
 //!
-//! The crate does not connect to kube-apiserver. It uses two traits:
-//! [`security::reviewer::Reviewer`] and [`certificates::managed::store::CertificateStore`].
+//! The crate does not connect to kube-apiserver: reviews go through the trait
+//! [`security::reviewer::Reviewer`].
 //!
 //! ```
+//! use std::sync::Arc;
 //! use std::time::{Duration, SystemTime};
 //!
 //! use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
-//! use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
+//! use aggregated_apiserver::certificates::pair::Pair;
+//! use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // An authority, and a certificate for the name by which kube-apiserver calls a Service.
 //! let now = SystemTime::now();
 //! let validity = Validity { not_before: now, not_after: now + Duration::from_secs(3600) };
 //! let authority = CertificateAuthority::new("example", validity)?;
-//! let issued = authority.serving(&["metrics.default.svc"], &[], validity)?;
+//! let pair = Pair::issued(authority.serving(&["metrics.default.svc"], validity)?)?;
 //! // The TLS configuration of a `serve::listener::Listener`.
-//! let tls = server_config(vec![issued.certificate.clone()], issued.key(), &ClientAuth::Asked)?;
+//! let tls = resolving(Arc::new(pair), &ClientAuth::Asked, &TlsOptions::default())?;
 //! assert!(tls.alpn_protocols.contains(&b"h2".to_vec()));
 //! # Ok(())
 //! # }

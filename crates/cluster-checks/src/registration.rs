@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
 
-use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
 use aggregated_apiserver::x509::{self, Certificate};
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use cluster_state::error::CallError;
+use cluster_state::registration::{APISERVICES, RESOURCE_APISERVICES};
 use findings::codes::{GM101, OF_APISERVICES};
 use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{Installed, ReadRight, right};

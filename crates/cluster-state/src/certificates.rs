@@ -1,65 +1,278 @@
-//! The objects of the certificates that the server makes: the Secret that replicas share,
-//! and the APIServices that register the server with kube-apiserver.
+//! The serving certificate that each replica signs, and its registration with kube-apiserver.
 //!
-//! The Secret is created by server-side apply, because RBAC then checks `create` with its name
-//! (`k8s.io/apiserver`: `pkg/endpoints/handlers/patch.go`). The annotations of cert-manager on
-//! an APIService matter, because its `cainjector` writes the bundle too
-//! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
+//! ```text
+//!             ┌──── Secret ────┐
+//!  replica ◄──┤   authority    ├──► replica
+//!     │       └────────────────┘       │
+//!     └───► caBundle of the APIServices ◄──┘
+//! ```
+//!
+//! There is no leader. Each replica makes the same [pass](Replica::pass) every few seconds. A
+//! write contains the version that it is based on. If two replicas write at the same time, one
+//! gets a conflict and reads again.
+//!
+//! The authority changes when the Secret is deleted. Until every replica has made a pass,
+//! kube-apiserver does not trust those with a certificate of the former authority.
+//!
+//! An account with the right to write the Secret controls the authority, because
+//! kube-apiserver trusts what is written there. That right is as strong as the right to
+//! read the Secret. Grant it to no other account.
+
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::client::{Client, OBJECT_BYTES};
 use super::error::CallError;
-use aggregated_apiserver::certificates::Trouble;
-use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICES;
-use aggregated_apiserver::certificates::managed::store::{
-    ApiService, CertificateStore, Change, KEYS, SecretData, ServiceName, StoredSecret,
-};
+use super::registration::{RESOURCE_APISERVICES, RegistrationSettings, change};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
+use aggregated_apiserver::certificates::pair::Pair;
+use aggregated_apiserver::certificates::{Publisher, Trouble};
+
+/// Time between two passes. An emptied bundle is restored within it.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Pause after a conflict, and while there is no certificate: the rights of a new server may be
+/// seconds younger than its pod.
+const SOON: Duration = Duration::from_secs(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+const CERTIFICATE_LIFE: Duration = HOUR.saturating_mul(24 * 90);
+const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 3650);
+
+const CA_CERTIFICATE: &str = "ca.crt";
+const CA_KEY: &str = "ca.key";
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The annotations that tell cert-manager to write the bundle.
-const INJECTORS: [&str; 3] = [
-    "cert-manager.io/inject-ca-from",
-    "cert-manager.io/inject-ca-from-secret",
-    "cert-manager.io/inject-apiserver-ca",
-];
-
-/// A Secret and the cluster's APIServices.
-#[derive(Clone, Debug)]
-pub struct CertificateObjects {
+/// Keeps a certificate in force and its authority registered, until `stop`.
+pub async fn run(
+    settings: RegistrationSettings,
     client: Client,
-    namespace: String,
-    secret: String,
+    publisher: Publisher,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut replica = Replica::new(settings, client, publisher);
+    let passes = async {
+        loop {
+            let is_done = replica.pass(SystemTime::now()).await;
+            let has_pair = replica.publisher.pair().is_some();
+            let pause = if is_done && has_pair { EVERY } else { SOON };
+            tokio::time::sleep(pause).await;
+        }
+    };
+    // A pass can be cancelled at any point, because each of its writes is complete in itself.
+    tokio::select! {
+        () = passes => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
 }
 
-impl CertificateObjects {
-    /// The Secret by namespace and name; nothing is sent yet.
-    #[must_use]
-    pub const fn new(client: Client, namespace: String, secret: String) -> Self {
+/// Why a step of a pass failed.
+enum Fault {
+    /// Another replica wrote the object after it was read: the next pass reads it again.
+    Conflict,
+    Trouble(Trouble),
+}
+
+impl Fault {
+    fn lasting(why: String) -> Self {
+        Self::Trouble(Trouble::Lasting(why))
+    }
+
+    /// A failed call about an object, with the rule to add if a right is missing.
+    fn of_call(object: &str, rule: &str, error: &CallError) -> Self {
+        let text = format!("{object}: {error}");
+        match error {
+            CallError::Status(_, 409, _) => Self::Conflict,
+            error if error.is_passing() => Self::Trouble(Trouble::Passing(text)),
+            error if error.is_forbidden() => Self::lasting(format!("{text}: {rule}")),
+            _ => Self::lasting(text),
+        }
+    }
+}
+
+/// One of several replicas that share an authority and APIServices.
+pub(super) struct Replica {
+    settings: RegistrationSettings,
+    client: Client,
+    publisher: Publisher,
+    /// The authority that signed the certificate in force, PEM.
+    signer: Option<String>,
+}
+
+impl Replica {
+    pub(super) const fn new(
+        settings: RegistrationSettings,
+        client: Client,
+        publisher: Publisher,
+    ) -> Self {
         Self {
+            settings,
             client,
-            namespace,
-            secret,
+            publisher,
+            signer: None,
         }
     }
 
-    fn secret_path(&self) -> String {
-        let (namespace, secret) = (&self.namespace, &self.secret);
-        format!("/api/v1/namespaces/{namespace}/secrets/{secret}")
+    /// Reads the authority from the Secret, or makes one if there is none that is usable. Signs a
+    /// certificate in memory if the one in force is of another authority, or old. Writes the
+    /// authority to the APIServices that do not trust it, or trust others. Returns `false` if
+    /// another replica wrote first.
+    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
+        let authority = match self.authority(now).await {
+            Ok(authority) => authority,
+            Err(Fault::Conflict) => return false,
+            Err(Fault::Trouble(trouble)) => {
+                self.publisher.report(Some(trouble));
+                return true;
+            }
+        };
+        let bundle = authority.certificate_pem();
+        let in_force = self.publisher.pair();
+        if self.signer.as_ref() != Some(&bundle)
+            || in_force.is_none_or(|pair| pair.validity().is_old(now))
+        {
+            match self.sign(&authority, now) {
+                Ok(pair) => {
+                    self.publisher.serve(pair);
+                    self.signer = Some(bundle.clone());
+                }
+                Err(why) => {
+                    let why = format!("{}: {why}", self.secret());
+                    self.publisher.report(Some(Trouble::Lasting(why)));
+                    return true;
+                }
+            }
+        }
+        self.publisher.report(None);
+        let mut is_done = true;
+        for &name in &self.settings.apiservices {
+            match self.register(name, &bundle).await {
+                Ok(()) => self.publisher.register(name, None),
+                Err(Fault::Conflict) => is_done = false,
+                // During an outage of kube-apiserver the last known state stays.
+                Err(Fault::Trouble(Trouble::Passing(_))) => {}
+                Err(Fault::Trouble(Trouble::Lasting(why))) => {
+                    self.publisher.register(name, Some(why));
+                }
+            }
+        }
+        is_done
     }
 
-    fn secret_trouble(&self, error: &CallError) -> Trouble {
-        let rule = "allow get, patch and create of it: run the command that check prints for GM201";
-        trouble(&self.place(), rule, error)
+    /// The Secret, for messages.
+    fn secret(&self) -> String {
+        let RegistrationSettings {
+            service, secret, ..
+        } = &self.settings;
+        format!("Secret {}/{secret}", service.namespace)
+    }
+
+    /// The authority of the Secret, or a new one that is written there.
+    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, Fault> {
+        let RegistrationSettings {
+            service, secret, ..
+        } = &self.settings;
+        let path = format!("/api/v1/namespaces/{}/secrets/{secret}", service.namespace);
+        let failed = |error: CallError| {
+            let rule =
+                "allow get, patch and create of it: run the command that check prints for GM201";
+            Fault::of_call(&self.secret(), rule, &error)
+        };
+        let stored = match self.client.get(&path, JSON, OBJECT_BYTES).await {
+            // Without values, this changes none that another replica has written meanwhile. It is
+            // a server-side apply, because RBAC then checks `create` with the Secret's name
+            // (`k8s.io/apiserver`: `pkg/endpoints/handlers/patch.go`).
+            Err(CallError::NotFound(_)) => {
+                let empty =
+                    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}});
+                self.patch(&path, APPLY, &empty).await
+            }
+            stored => stored,
+        };
+        // The parser's message may quote a private key, so no part of it is used.
+        let garbled = |_| failed(self.client.garbled("this is no Secret"));
+        let stored: Secret = serde_json::from_slice(&stored.map_err(failed)?).map_err(garbled)?;
+        let why = match read(&stored, now) {
+            Ok(authority) => return Ok(authority),
+            Err(why) => why,
+        };
+        let validity = Validity {
+            not_before: now - HOUR,
+            not_after: now + AUTHORITY_LIFE,
+        };
+        let authority = CertificateAuthority::new("gpu-metrics-apiserver authority", validity)
+            .map_err(Fault::lasting)?;
+        let values = json!({
+            "metadata": {"resourceVersion": stored.metadata.resource_version},
+            "data": {
+                CA_CERTIFICATE: ByteString(authority.certificate_pem().into_bytes()),
+                CA_KEY: ByteString(authority.key_pem().into_bytes()),
+            },
+        });
+        self.patch(&path, MERGE, &values).await.map_err(failed)?;
+        tracing::info!("{}: {why}: an authority was made", self.secret());
+        Ok(authority)
+    }
+
+    /// A certificate of the authority, which it does not outlive. It is valid for clients whose
+    /// clock is up to an hour late.
+    fn sign(&self, authority: &CertificateAuthority, now: SystemTime) -> Result<Pair, String> {
+        let signer = authority.validity();
+        let validity = Validity {
+            not_before: (now - HOUR).max(signer.not_before),
+            not_after: (now + CERTIFICATE_LIFE).min(signer.not_after),
+        };
+        let names = self.settings.service.dns_names();
+        let issued = authority.serving(&names.each_ref().map(String::as_str), validity)?;
+        let pair = Pair::issued(issued)?;
+        pair.check(now).map(|()| pair)
+    }
+
+    /// Makes an APIService refer to the server and trust the authority `bundle`.
+    async fn register(&self, name: &'static str, bundle: &str) -> Result<(), Fault> {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let is_optional = RESOURCE_APISERVICES.contains(&name);
+        let failed = |error: CallError| {
+            let rule = match is_optional {
+                true => {
+                    "apply manifests/optional/resource-metrics.yaml, which has the APIService and \
+                     the right to get and patch it, or remove resourceRules from the configuration"
+                }
+                false => "allow get and patch of it: run the command that check prints for GM201",
+            };
+            Fault::of_call(&format!("APIService {name}"), rule, &error)
+        };
+        let found = match self.client.object(&path).await {
+            Err(CallError::NotFound(_)) => {
+                let remedy = match is_optional {
+                    true => "apply manifests/optional/resource-metrics.yaml",
+                    false => "apply manifests/apiservices.yaml, or run helm upgrade",
+                };
+                return Err(Fault::lasting(format!(
+                    "APIService {name} does not exist, so kube-apiserver sends the server no \
+                     requests for it: {remedy}"
+                )));
+            }
+            found => found.map_err(failed)?,
+        };
+        let change = change(&self.settings, name, found, bundle);
+        match change.map_err(Fault::lasting)? {
+            None => Ok(()),
+            Some(patch) => {
+                let written = self.patch(&path, MERGE, &patch).await;
+                written.map(drop).map_err(failed)
+            }
+        }
     }
 
     async fn patch(
@@ -77,111 +290,20 @@ impl CertificateObjects {
     }
 }
 
-/// An error about an object, with the rule to add if a right is missing.
-fn trouble(place: &str, rule: &str, error: &CallError) -> Trouble {
-    let text = format!("{place}: {error}");
-    match error {
-        CallError::Status(_, 409, _) => Trouble::Conflict,
-        error if error.is_passing() => Trouble::Passing(text),
-        error if error.is_forbidden() => Trouble::Lasting(format!("{text}: {rule}")),
-        _ => Trouble::Lasting(text),
-    }
-}
-
-fn apiservice_path(name: &str) -> String {
-    format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
-}
-
-fn apiservice_trouble(name: &str, error: &CallError) -> Trouble {
-    let rule = match RESOURCE_APISERVICES.contains(&name) {
-        true => {
-            "apply manifests/optional/resource-metrics.yaml, which has the APIService and the \
-             right to get and patch it, or remove resourceRules from the configuration"
-        }
-        false => "allow get and patch of it: run the command that check prints for GM201",
+/// The authority in the Secret. One of which two thirds of the life are over is replaced.
+fn read(secret: &Secret, now: SystemTime) -> Result<CertificateAuthority, String> {
+    let value = |key: &str| {
+        let values = secret.data.as_ref();
+        values.and_then(|values| Some(&*values.get(key)?.0))
     };
-    trouble(&format!("APIService {name}"), rule, error)
-}
-
-fn used_fields(object: APIService) -> ApiService {
-    let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
-    let annotations = metadata.annotations.unwrap_or_default();
-    let mut injectors = INJECTORS.into_iter();
-    let injected = injectors.find(|name| annotations.contains_key(*name));
-    let service = spec.service.map(|service| ServiceName {
-        namespace: service.namespace.unwrap_or_default(),
-        name: service.name.unwrap_or_default(),
-    });
-    ApiService {
-        version: metadata.resource_version.unwrap_or_default(),
-        service,
-        bundle: spec.ca_bundle.map(|it| it.0).unwrap_or_default(),
-        insecure: spec.insecure_skip_tls_verify.unwrap_or(false),
-        injected: injected.map(str::to_owned),
-    }
-}
-
-impl CertificateStore for CertificateObjects {
-    fn place(&self) -> String {
-        format!("Secret {}/{}", self.namespace, self.secret)
-    }
-
-    async fn secret(&self) -> Result<StoredSecret, Trouble> {
-        let path = self.secret_path();
-        let read = match self.client.get(&path, JSON, OBJECT_BYTES).await {
-            // Without values, this changes none that another replica has written meanwhile.
-            Err(CallError::NotFound(_)) => {
-                let empty = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": self.secret}});
-                self.patch(&path, APPLY, &empty).await
-            }
-            read => read,
-        };
-        let body = read.map_err(|error| self.secret_trouble(&error))?;
-        // The parser's message may quote a private key, so no part of it is used.
-        let object: Secret = serde_json::from_slice(&body)
-            .map_err(|_| self.secret_trouble(&self.client.garbled("this is no Secret")))?;
-        let data = object.data.unwrap_or_default().into_iter();
-        Ok(StoredSecret {
-            version: object.metadata.resource_version.unwrap_or_default(),
-            data: data.map(|(key, value)| (key, value.0)).collect(),
-        })
-    }
-
-    async fn write_secret(&self, version: &str, data: &SecretData) -> Result<(), Trouble> {
-        let value = |key: &str| json!(data.get(key).cloned().map(ByteString));
-        let values = KEYS.map(|key| (key.to_owned(), value(key)));
-        let patch = json!({
-            "metadata": {"resourceVersion": version},
-            "data": Value::Object(values.into_iter().collect()),
-        });
-        let written = self.patch(&self.secret_path(), MERGE, &patch).await;
-        written
-            .map(drop)
-            .map_err(|error| self.secret_trouble(&error))
-    }
-
-    async fn apiservice(&self, name: &str) -> Result<Option<ApiService>, Trouble> {
-        match self.client.object(&apiservice_path(name)).await {
-            Ok(object) => Ok(Some(used_fields(object))),
-            Err(CallError::NotFound(_)) => Ok(None),
-            Err(error) => Err(apiservice_trouble(name, &error)),
-        }
-    }
-
-    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), Trouble> {
-        // kube-apiserver refuses a bundle beside `insecureSkipTLSVerify: true`.
-        let mut spec = json!({
-            "caBundle": ByteString(change.bundle.clone().into_bytes()),
-            "insecureSkipTLSVerify": null,
-        });
-        if let Some(ServiceName { namespace, name }) = &change.service {
-            // A null port means the default, 443, which is the port of the manifests' Service.
-            spec["service"] = json!({"namespace": namespace, "name": name, "port": null});
-        }
-        let patch = json!({"metadata": {"resourceVersion": change.version}, "spec": spec});
-        let written = self.patch(&apiservice_path(name), MERGE, &patch).await;
-        written
-            .map(drop)
-            .map_err(|error| apiservice_trouble(name, &error))
+    let (Some(certificate), Some(key)) = (value(CA_CERTIFICATE), value(CA_KEY)) else {
+        return Err("it has no authority".to_owned());
+    };
+    let key = str::from_utf8(key).unwrap_or_default();
+    let authority = CertificateAuthority::from_pem(certificate, key)
+        .map_err(|error| format!("{CA_CERTIFICATE} and {CA_KEY}: {error}"))?;
+    match authority.validity().is_old(now) {
+        true => Err("the authority is old".to_owned()),
+        false => Ok(authority),
     }
 }

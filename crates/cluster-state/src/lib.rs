@@ -16,9 +16,10 @@
 //!   [`Inventory`](gpu_metrics::inventory::Inventory). Each object is cut down to what is
 //!   used before it is kept.
 //! * [`authentication::follow`] reads the authorities of delegated authentication.
-//!   [`review::KubeReviewer`] reviews tokens and the rights of users. [`certificates`]
-//!   reads and writes the Secret and the APIServices of the server's certificates. They
-//!   implement the traits of [`aggregated_apiserver`] over the real API.
+//!   [`review::KubeReviewer`] reviews tokens and the rights of users for
+//!   [`aggregated_apiserver`].
+//! * [`certificates::run`] signs the server's certificate with the authority of a Secret, and
+//!   registers that authority in the APIServices ([`registration`]).
 //! * [`names::matching`] lists the names of objects of any kind.
 //! * [`health::WatchRegistry`] holds the state of every watch.
 
@@ -37,6 +38,7 @@ pub mod names;
 mod objects;
 mod pods;
 mod pool;
+pub mod registration;
 pub mod review;
 mod rights;
 pub mod served;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 
-use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued, Validity};
-use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
+use aggregated_apiserver::certificates::authority::{
+    CertificateAuthority, ExtendedKeyUsagePurpose, Issued, Validity, subject,
+};
+use aggregated_apiserver::certificates::pair::Pair;
+use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
@@ -43,7 +46,7 @@ const MARK: &str = ".demo";
 /// Authority, serving and client certificate.
 pub(super) struct DemoCertificates {
     authority: CertificateAuthority,
-    serving: Issued,
+    serving: Pair,
     client: Issued,
 }
 
@@ -57,11 +60,16 @@ impl DemoCertificates {
         let failed = |error| Failure::Failed(format!("cannot make certificates: {error}"));
         let authority =
             CertificateAuthority::new("gpu-metrics-apiserver demo", validity).map_err(failed)?;
-        let address = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
         let serving = authority
-            .serving(&["localhost"], &address, validity)
+            .serving(&["localhost", "127.0.0.1"], validity)
+            .and_then(Pair::issued)
             .map_err(failed)?;
-        let client = authority.client(CLIENT, None, validity).map_err(failed)?;
+        let client = authority
+            .sign(
+                subject(CLIENT, validity),
+                ExtendedKeyUsagePurpose::ClientAuth,
+            )
+            .map_err(failed)?;
         Ok(Self {
             authority,
             serving,
@@ -75,15 +83,11 @@ impl DemoCertificates {
             |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
         let mut roots = RootCertStore::empty();
         roots
-            .add(self.authority.certificate())
+            .add(self.authority.certificate().clone())
             .map_err(|error| failed(&error))?;
         let clients = ClientAuth::Required(Arc::new(roots));
-        server_config(
-            vec![self.serving.certificate.clone()],
-            self.serving.key(),
-            &clients,
-        )
-        .map_err(|error| failed(&error))
+        let pair = Arc::new(self.serving.clone());
+        resolving(pair, &clients, &TlsOptions::default()).map_err(|error| failed(&error))
     }
 
     /// The kubeconfig; `namespace` is the default of commands.
@@ -158,8 +162,8 @@ impl Directory {
         let files = [
             (MARK, mark.to_owned()),
             ("ca.crt", identity.authority.certificate_pem()),
-            ("client.crt", identity.client.certificate_pem.clone()),
-            ("client.key", identity.client.key_pem.clone()),
+            ("client.crt", identity.client.cert.pem()),
+            ("client.key", identity.client.signing_key.serialize_pem()),
             ("kubeconfig", identity.kubeconfig(address, namespace)),
             ("config.yaml", CONFIG.to_owned()),
             ("hpa.yaml", SAMPLE_HPA.to_owned()),

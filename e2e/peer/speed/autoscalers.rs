@@ -241,8 +241,12 @@ async fn five_hundred_autoscalers() {
     // Both servers use a key pair of this name in --cert-dir.
     let dir = plane.dir().join("serving");
     std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("apiserver.crt"), &identity.certificate_pem).unwrap();
-    std::fs::write(dir.join("apiserver.key"), &identity.key_pem).unwrap();
+    std::fs::write(dir.join("apiserver.crt"), identity.cert.pem()).unwrap();
+    std::fs::write(
+        dir.join("apiserver.key"),
+        identity.signing_key.serialize_pem(),
+    )
+    .unwrap();
     let certificate = format!("--cert-dir={}", dir.display());
     let certificate = [certificate.as_str()];
     circumstances();

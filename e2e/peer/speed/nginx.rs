@@ -27,8 +27,8 @@ impl Nginx {
         let port = free_port();
         let identity = serving(&authority("test"), &["localhost"]);
         for (name, text) in [
-            ("tls.crt", &identity.certificate_pem),
-            ("tls.key", &identity.key_pem),
+            ("tls.crt", &identity.cert.pem()),
+            ("tls.key", &identity.signing_key.serialize_pem()),
             ("nginx.conf", &configuration(dir.path(), port)),
         ]
         .into_iter()

@@ -309,11 +309,11 @@ async fn fifty_thousand_autoscalers() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let certificate = format!(
-        "--tls-cert-file={}",
-        file("soak.crt", &pair.certificate_pem)
+    let certificate = format!("--tls-cert-file={}", file("soak.crt", &pair.cert.pem()));
+    let key = format!(
+        "--tls-private-key-file={}",
+        file("soak.key", &pair.signing_key.serialize_pem())
     );
-    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key_pem));
     let server = Server::start(&plane, &prometheus.url, &[&certificate, &key]);
     let port = listening(&server.program);
     eventually("every GPU", PATIENCE, || {

@@ -11,8 +11,7 @@ use super::{Background, CertificateSource, metrics};
 use crate::telemetry::health::Weight;
 use aggregated_apiserver::certificates;
 use aggregated_apiserver::certificates::files;
-use aggregated_apiserver::certificates::managed;
-use cluster_state::certificates::CertificateObjects;
+use cluster_state::certificates::run;
 use cluster_state::client::Client;
 use findings::codes::GM105;
 use findings::own;
@@ -33,10 +32,8 @@ impl Background {
                 self.tasks.spawn_draining("serving certificate", kept);
             }
             CertificateSource::Made(pair) => publisher.serve(pair),
-            CertificateSource::Managed(settings, name) => {
-                let namespace = settings.service.namespace.clone();
-                let objects = CertificateObjects::new(client.clone(), namespace, name);
-                let kept = managed::run(settings, objects, publisher, draining);
+            CertificateSource::Managed(settings) => {
+                let kept = run(settings, client.clone(), publisher, draining);
                 self.tasks.spawn_draining("serving certificate", kept);
             }
         }

@@ -1,14 +1,13 @@
 //! The TLS settings and the serving certificate.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::files::Files;
-use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::certificates::managed::{APISERVICES, ManagedSettings, service_names};
+use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::serve::tls::{ONLY_TLS13, TlsOptions};
+use cluster_state::registration::{APISERVICES, RegistrationSettings, ServiceName};
 use configuration::flags::SERVICE_ACCOUNT;
 use rustls::ALL_VERSIONS;
 
@@ -48,15 +47,12 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     let Some(service) = service(args) else {
         return in_memory(None, "set --service NAMESPACE/NAME outside of a pod");
     };
-    let settings = ManagedSettings {
+    Ok(CertificateSource::Managed(RegistrationSettings {
         service,
+        secret: args.certificate_secret.clone(),
         apiservices: APISERVICES.to_vec(),
         take_over: args.take_over,
-    };
-    Ok(CertificateSource::Managed(
-        settings,
-        args.certificate_secret.clone(),
-    ))
+    }))
 }
 
 /// A pair with one of the usual names.
@@ -83,14 +79,13 @@ fn in_memory(service: Option<&ServiceName>, remedy: &str) -> Result<CertificateS
         not_before: now - HOUR,
         not_after: now + TEN_YEARS,
     };
-    let of_service = service.map(service_names);
+    let of_service = service.map(ServiceName::dns_names);
     let names = of_service.iter().flatten().map(String::as_str);
-    let names: Vec<&str> = names.chain(["localhost"]).collect();
+    let names: Vec<&str> = names.chain(["localhost", "127.0.0.1"]).collect();
     let usage = |error: String| Failure::Usage(format!("--service: {error}"));
     let authority = CertificateAuthority::new("gpu-metrics-apiserver", validity).map_err(usage)?;
-    let local = [Ipv4Addr::LOCALHOST.into()];
-    let issued = authority.serving(&names, &local, validity).map_err(usage)?;
-    let pair = issued.pair().map_err(Failure::Failed)?;
+    let issued = authority.serving(&names, validity).map_err(usage)?;
+    let pair = Pair::issued(issued).map_err(Failure::Failed)?;
     tracing::warn!(
         "made a self-signed certificate, which kube-apiserver cannot verify: {remedy}, and the \
          server issues one that it can verify"

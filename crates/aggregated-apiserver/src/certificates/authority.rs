@@ -1,21 +1,23 @@
-//! Issues certificates: an authority, serving and client certificates.
+//! Issues certificates.
 //!
 //! Keys are ECDSA P-256, which every client of TLS 1.2 and 1.3 supports. The module reads
 //! no clock: the caller sets the validity.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, CertifiedKey, DnType, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::pair::Pair;
 pub use crate::x509::Validity;
 use crate::x509::{self, Certificate};
+pub use rcgen::ExtendedKeyUsagePurpose;
+
+/// A certificate with its key.
+pub type Issued = CertifiedKey<KeyPair>;
 
 fn refused(error: impl fmt::Display) -> String {
     format!("cannot make the certificate: {error}")
@@ -33,47 +35,13 @@ pub struct CertificateAuthority {
     validity: Validity,
 }
 
-/// A certificate with its key.
-pub struct Issued {
-    /// The certificate.
-    pub certificate: CertificateDer<'static>,
-    /// The certificate as PEM.
-    pub certificate_pem: String,
-    /// The private key as PEM (PKCS #8).
-    pub key_pem: String,
-    key: PrivatePkcs8KeyDer<'static>,
-}
-
-impl fmt::Debug for Issued {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Issued").finish_non_exhaustive()
-    }
-}
-
-impl Issued {
-    /// The private key.
-    pub fn key(&self) -> PrivateKeyDer<'static> {
-        self.key.clone_key().into()
-    }
-
-    /// Certificate and key, to be served.
-    ///
-    /// # Errors
-    /// When the library refuses them.
-    pub fn pair(&self) -> Result<Pair, String> {
-        let chain = vec![self.certificate.clone()];
-        Pair::new(chain, self.key()).map_err(refused)
-    }
-}
-
 impl CertificateAuthority {
     /// A new authority with a new key.
     ///
     /// # Errors
     /// When the system provides no randomness.
     pub fn new(common_name: &str, validity: Validity) -> Result<Self, String> {
-        let mut params = CertificateParams::default();
-        name(&mut params, common_name, validity);
+        let mut params = subject(common_name, validity);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().map_err(refused)?;
@@ -113,13 +81,14 @@ impl CertificateAuthority {
         self.issuer.key().serialize_pem()
     }
 
-    pub(crate) const fn validity(&self) -> Validity {
+    /// The validity of the authority's certificate.
+    pub const fn validity(&self) -> Validity {
         self.validity
     }
 
     /// The authority's certificate.
-    pub fn certificate(&self) -> CertificateDer<'static> {
-        self.certificate.clone()
+    pub const fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
     }
 
     /// The authority's certificate as PEM, for a `caBundle`.
@@ -127,43 +96,17 @@ impl CertificateAuthority {
         x509::to_pem(&self.certificate)
     }
 
-    /// Issues a serving certificate for these names and addresses.
+    /// Issues a serving certificate for these DNS names and addresses.
     ///
     /// # Errors
     /// When a name is no DNS name.
-    pub fn serving(
-        &self,
-        names: &[&str],
-        addresses: &[IpAddr],
-        validity: Validity,
-    ) -> Result<Issued, String> {
-        let names = names.iter().map(ToString::to_string);
-        let names: Vec<String> = names
-            .chain(addresses.iter().map(IpAddr::to_string))
-            .collect();
-        let mut params = CertificateParams::new(names).map_err(refused)?;
-        name(&mut params, "gpu-metrics-apiserver", validity);
+    pub fn serving(&self, names: &[&str], validity: Validity) -> Result<Issued, String> {
+        let mut params = subject("gpu-metrics-apiserver", validity);
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        params.subject_alt_names = CertificateParams::new(names)
+            .map_err(refused)?
+            .subject_alt_names;
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
-    }
-
-    /// Issues a client certificate. Kubernetes reads the common name as the user, and the
-    /// organization as a group.
-    ///
-    /// # Errors
-    /// When the library refuses the names.
-    pub fn client(
-        &self,
-        common_name: &str,
-        organization: Option<&str>,
-        validity: Validity,
-    ) -> Result<Issued, String> {
-        let mut params = CertificateParams::default();
-        name(&mut params, common_name, validity);
-        if let Some(organization) = organization {
-            let name = &mut params.distinguished_name;
-            name.push(DnType::OrganizationName, organization);
-        }
-        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
     /// Issues a certificate for this purpose.
@@ -179,22 +122,21 @@ impl CertificateAuthority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![purpose];
         params.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate().map_err(refused)?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(refused)?;
-        Ok(Issued {
-            certificate: certificate.der().clone(),
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-            key: key.serialize_der().into(),
-        })
+        let signing_key = KeyPair::generate().map_err(refused)?;
+        let cert = params.signed_by(&signing_key, &self.issuer);
+        let cert = cert.map_err(refused)?;
+        Ok(CertifiedKey { cert, signing_key })
     }
 }
 
-fn name(params: &mut CertificateParams, common_name: &str, validity: Validity) {
-    let subject = &mut params.distinguished_name;
-    subject.push(DnType::CommonName, common_name);
+/// The parameters of a certificate with this subject.
+pub fn subject(common_name: &str, validity: Validity) -> CertificateParams {
+    let mut params = CertificateParams::default();
     params.not_before = validity.not_before.into();
     params.not_after = validity.not_after.into();
+    let subject = &mut params.distinguished_name;
+    subject.push(DnType::CommonName, common_name);
+    params
 }
 
 #[cfg(test)]
@@ -209,9 +151,23 @@ mod tests {
     #[test]
     fn names_are_dns_names_and_keys_are_not_shown() {
         let authority = authority();
-        assert!(authority.serving(&["né"], &[], validity()).is_err());
-        let issued = authority.serving(&["localhost"], &[], validity()).unwrap();
-        assert!(!format!("{issued:?}{authority:?}").contains("PRIVATE"));
+        assert!(authority.serving(&["né"], validity()).is_err());
+        let issued = authority.serving(&["localhost"], validity()).unwrap();
+        let shown = format!("{authority:?}{:?}", issued.signing_key);
+        assert!(shown.contains("elided") && !shown.contains("PRIVATE"));
+    }
+
+    #[test]
+    fn a_serving_certificate_is_for_servers_only() {
+        let issued = authority().serving(&["a.b.svc", "127.0.0.1"], validity());
+        let issued = issued.unwrap();
+        let (_, parsed) = x509_parser::parse_x509_certificate(issued.cert.der()).unwrap();
+        let usage = parsed.extended_key_usage().unwrap().unwrap().value;
+        assert!(usage.server_auth && !usage.client_auth && !usage.any);
+        let names = parsed.subject_alternative_name().unwrap().unwrap();
+        let names = names.value.general_names.iter();
+        let names: Vec<String> = names.map(ToString::to_string).collect();
+        assert_eq!(names, ["DNSName(a.b.svc)", "IPAddress(7f:00:00:01)"]);
     }
 
     #[test]
@@ -233,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_certificate_that_may_not_sign_is_no_authority() {
-        let issued = authority().serving(&["localhost"], &[], validity());
+        let issued = authority().serving(&["localhost"], validity());
         let issued = issued.unwrap();
-        let pem = issued.certificate_pem.as_bytes();
-        let read = CertificateAuthority::from_pem(pem, &issued.key_pem);
+        let key = issued.signing_key.serialize_pem();
+        let read = CertificateAuthority::from_pem(issued.cert.pem().as_bytes(), &key);
         assert!(read.unwrap_err().contains("not that of an authority"));
     }
 }

@@ -35,26 +35,19 @@ pub struct Files {
 /// Follows the files until `stop`. They need not exist at the start: they may be written later.
 pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
-        let mut before = None;
         loop {
-            let fault = match files.pair(SystemTime::now()).await {
-                Ok(pair) if publisher.serves(&pair) => None,
+            let read = files.pair(SystemTime::now()).await;
+            let trouble = match read {
                 Ok(pair) => {
-                    publisher.serve(pair);
+                    let served = publisher.pair();
+                    if served.is_none_or(|served| served.chain() != pair.chain()) {
+                        publisher.serve(pair);
+                    }
                     None
                 }
-                Err(why) => Some(why),
+                Err(why) => Some(Trouble::Lasting(why)),
             };
-            match &fault {
-                None => publisher.well(),
-                // A writer writes one file before the other. Once a pair is in force, a
-                // fault is therefore reported only if it stays until the next read.
-                Some(why) if publisher.pair().is_none() || before == fault => {
-                    publisher.failing(&Trouble::Lasting(why.clone()));
-                }
-                Some(_) => {}
-            }
-            before = fault;
+            publisher.report(trouble);
             tokio::time::sleep(files.every).await;
         }
     };
@@ -67,7 +60,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
 
 impl Files {
     /// Two files, read at the default interval.
-    pub fn new(certificate: PathBuf, key: PathBuf) -> Self {
+    pub const fn new(certificate: PathBuf, key: PathBuf) -> Self {
         Self {
             certificate,
             key,
@@ -127,7 +120,7 @@ mod tests {
     use crate::testing::test_server::validity;
 
     fn issued(authority: &CertificateAuthority) -> Issued {
-        authority.serving(&["localhost"], &[], validity()).unwrap()
+        authority.serving(&["localhost"], validity()).unwrap()
     }
 
     /// A folder with a task that follows its files.
@@ -179,11 +172,12 @@ mod tests {
         }
 
         fn write_pair(&self, issued: &Issued) {
-            self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+            let key = issued.signing_key.serialize_pem();
+            self.write(issued.cert.pem().as_bytes(), key.as_bytes());
         }
 
         async fn until_served(&mut self, issued: &Issued) {
-            let wanted = issued.certificate.clone();
+            let wanted = issued.cert.der().clone();
             self.until(move |status| {
                 let pair = status.pair.as_ref();
                 let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
@@ -232,10 +226,12 @@ mod tests {
         let second = scene.good();
         scene.until_served(&second).await;
         let other = issued(&scene.authority);
-        scene.write(other.certificate_pem.as_bytes(), second.key_pem.as_bytes());
+        let key_of_second = second.signing_key.serialize_pem();
+        scene.write(other.cert.pem().as_bytes(), key_of_second.as_bytes());
         let words = "tls.key: this is not the key of the certificate in ";
         scene.until_failing(words).await;
-        scene.write(b"garbage", other.key_pem.as_bytes());
+        let key_of_other = other.signing_key.serialize_pem();
+        scene.write(b"garbage", key_of_other.as_bytes());
         scene.until_failing("no certificate chain").await;
         scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
         scene.until_failing("more than 1048576 bytes").await;
@@ -243,13 +239,13 @@ mod tests {
             not_before: SystemTime::UNIX_EPOCH,
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
         };
-        let expired = scene.authority.serving(&["localhost"], &[], over).unwrap();
+        let expired = scene.authority.serving(&["localhost"], over).unwrap();
         scene.write_pair(&expired);
         scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
         fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
         scene.until_failing("tls.key: No such file").await;
         let pair = scene.serving.status.borrow().pair.clone().unwrap();
-        assert_eq!(pair.chain()[0], second.certificate);
+        assert_eq!(pair.chain()[0], *second.cert.der());
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());
         scene.write_pair(&second);
@@ -263,9 +259,10 @@ mod tests {
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
         let files = Files::new(certificate, key);
         let issued = issued(&authority("test"));
-        let half = &issued.certificate_pem[..100];
+        let (chain, key) = (issued.cert.pem(), issued.signing_key.serialize_pem());
+        let (chain, key) = (&*chain, &*key);
+        let half = &chain[..100];
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let (chain, key) = (&*issued.certificate_pem, &*issued.key_pem);
         let chains = ["", "garbage", half, broken, key].map(|chain| (chain, key, "tls.crt: no c"));
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         let keys = ["", "garbage", broken, chain].map(|key| (chain, key, "tls.key: no private"));

@@ -1,9 +1,10 @@
 //! The certificate that the server presents, and how it is renewed.
 //!
 //! ```text
-//!  files ──── by content, on a timer ──┐
-//!                                      ├─► Publisher ─► Serving (rustls) and CertificateStatus
-//!  managed ── Secret and APIServices ──┘                (readiness, metrics)
+//!  files ───────── by content, on a timer ──┐
+//!                                           ├─► Publisher ─► Serving (rustls) and
+//!  a server that signs its own and          │                CertificateStatus
+//!  registers the authority that signs it ───┘                (readiness, metrics)
 //! ```
 //!
 //! The TLS configuration is built once, with [`Serving`] as its resolver. Only the pair in
@@ -11,7 +12,6 @@
 
 pub mod authority;
 pub mod files;
-pub mod managed;
 pub mod pair;
 
 use std::collections::BTreeMap;
@@ -23,19 +23,12 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
 use crate::x509::moment;
-use apimachinery::condition::{Condition, State};
+use apimachinery::condition::Condition;
 use pair::Pair;
 
-/// The server's APIServices by name. `Ok`: it names the server's Service and trusts its authority.
-/// `Err`: it is absent, refers to another server, or was not read or written; why, with the remedy.
-pub type Registrations = BTreeMap<&'static str, Result<(), String>>;
-
-/// Why a call failed, or why the pair of the source is not in force. With the remedy.
+/// Why the pair of the source is not in force, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// Another client wrote the object after it was read: read it again.
-    #[error("another replica wrote first")]
-    Conflict,
     /// It ends without action: kube-apiserver is unreachable.
     #[error("{0}")]
     Passing(String),
@@ -53,8 +46,9 @@ pub struct CertificateStatus {
     pub pair: Option<Pair>,
     /// How often a new pair was unusable, so that the pair in force stayed.
     pub failures: u64,
-    /// The server's APIServices; empty: another program manages them.
-    pub registrations: Registrations,
+    /// The server's APIServices by name: whether each names the server's Service and trusts its
+    /// authority, and why not, with the remedy. Those that were not checked are left out.
+    pub registrations: BTreeMap<&'static str, Condition<String, ()>>,
 }
 
 impl CertificateStatus {
@@ -70,10 +64,13 @@ impl CertificateStatus {
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.condition.state().reason();
         let why = why.map_or_else(|| "no new certificate yet".to_owned(), Trouble::to_string);
-        match self.not_after().map(|end| (end < now, moment(end))) {
+        match self.not_after() {
             None => Err(why),
-            Some((true, end)) => Err(format!("the certificate in force expired at {end}: {why}")),
-            Some((false, _)) => Ok(()),
+            Some(end) if end < now => {
+                let end = moment(end);
+                Err(format!("the certificate in force expired at {end}: {why}"))
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -92,9 +89,9 @@ impl CertificateStatus {
     /// # Errors
     /// When one does not: one sentence for each.
     pub fn registered(&self) -> Result<(), String> {
-        let states = self.registrations.values();
-        let troubles: Vec<&str> = states
-            .filter_map(|state| state.as_ref().err().map(String::as_str))
+        let conditions = self.registrations.values();
+        let troubles: Vec<&str> = conditions
+            .filter_map(|condition| condition.state().reason().map(String::as_str))
             .collect();
         match troubles.is_empty() {
             true => Ok(()),
@@ -129,57 +126,54 @@ pub fn serving() -> (Publisher, Serving) {
 }
 
 impl Publisher {
-    pub(crate) fn pair(&self) -> Option<Pair> {
+    /// The pair in force.
+    pub fn pair(&self) -> Option<Pair> {
         self.0.borrow().pair.clone()
-    }
-
-    pub(crate) fn serves(&self, pair: &Pair) -> bool {
-        self.pair().is_some_and(|it| it.chain() == pair.chain())
     }
 
     /// Puts a pair in force: new handshakes present it.
     pub fn serve(&self, pair: Pair) {
         let until = moment(pair.validity().not_after);
-        self.0.send_modify(|status| {
-            status.condition.set(None, Instant::now());
-            status.pair = Some(pair);
-        });
+        self.0.send_modify(|status| status.pair = Some(pair));
         tracing::info!(until, "serving certificate in force");
     }
 
-    /// Records that the pair in force is that of the source.
-    pub(crate) fn well(&self) {
+    /// Records why the pair of the source is not in force; `None`: it is. A change is logged.
+    pub fn report(&self, trouble: Option<Trouble>) {
         let mut former = None;
+        let mut kept = "no certificate yet";
         self.0.send_if_modified(|status| {
-            former = status.condition.set(None, Instant::now());
+            former = status.condition.set(trouble.clone(), Instant::now());
+            if status.pair.is_some() {
+                kept = "the certificate in force stays";
+                status.failures += u64::from(former.is_some() && trouble.is_some());
+            }
             former.is_some()
         });
-        if let Some(State::Failing { since, .. }) = former {
-            let secs = since.elapsed().as_secs();
-            tracing::info!("the serving certificate is valid again after {secs} s");
+        match (former, trouble) {
+            (None, _) => {}
+            (Some(_), Some(why)) => tracing::warn!("{why}; {kept}, retrying"),
+            (Some(former), None) => {
+                let secs = former.since().map(|since| since.elapsed().as_secs());
+                tracing::info!(secs, "the serving certificate is valid again");
+            }
         }
     }
 
-    /// Records why the pair of the source is not in force. Logged once.
-    pub(crate) fn failing(&self, why: &Trouble) {
-        let changed = self.0.send_if_modified(|status| {
-            let former = status.condition.set(Some(why.clone()), Instant::now());
-            let changed = former.is_some();
-            status.failures += u64::from(changed && status.pair.is_some());
-            changed
+    /// Records why the APIService is not the server's, or does not trust it; `None`: it is, and
+    /// does. A change is logged.
+    pub fn register(&self, name: &'static str, trouble: Option<String>) {
+        let mut is_new = false;
+        self.0.send_if_modified(|status| {
+            let is_first = !status.registrations.contains_key(name);
+            let condition = status.registrations.entry(name).or_default();
+            is_new = condition.set(trouble.clone(), ()).is_some() || is_first;
+            is_new
         });
-        match (changed, self.pair()) {
-            (false, _) => {}
-            (true, Some(_)) => tracing::warn!("{why}; the certificate in force stays, retrying"),
-            (true, None) => tracing::warn!("{why}; no certificate yet, retrying"),
+        match trouble {
+            _ if !is_new => {}
+            None => tracing::info!("APIService {name}: registered"),
+            Some(why) => tracing::warn!("{why}"),
         }
-    }
-
-    pub(crate) fn registrations(&self) -> Registrations {
-        self.0.borrow().registrations.clone()
-    }
-
-    pub(crate) fn register(&self, now: Registrations) {
-        self.0.send_modify(|status| status.registrations = now);
     }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error};
 
+use super::authority::Issued;
 use crate::x509::{Certificate, Validity, moment};
 
 /// A serving certificate with its key. They match.
@@ -39,6 +41,16 @@ impl Pair {
             validity: leaf.validity(),
             certified: Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?),
         })
+    }
+
+    /// An issued certificate with its key.
+    ///
+    /// # Errors
+    /// When the library refuses them.
+    pub fn issued(issued: Issued) -> Result<Self, String> {
+        let chain = vec![issued.cert.der().clone()];
+        let key = PrivatePkcs8KeyDer::from(issued.signing_key);
+        Self::new(chain, key.into()).map_err(|error| format!("cannot use the certificate: {error}"))
     }
 
     /// Checks that the pair is valid at a time.
@@ -72,8 +84,16 @@ impl Pair {
         &self.certified.cert
     }
 
-    pub(crate) const fn validity(&self) -> Validity {
+    /// The validity of the server's certificate.
+    pub const fn validity(&self) -> Validity {
         self.validity
+    }
+}
+
+/// For a server whose pair never changes.
+impl ResolvesServerCert for Pair {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.certified())
     }
 }
 
@@ -93,8 +113,8 @@ mod tests {
             not_after: now + minute,
         };
         let authority = CertificateAuthority::new("test", validity).unwrap();
-        let issued = authority.serving(&["a.b.svc"], &[], validity).unwrap();
-        let pair = issued.pair().unwrap();
+        let issued = authority.serving(&["a.b.svc"], validity).unwrap();
+        let pair = Pair::issued(issued).unwrap();
         let late = pair.check(now + minute * 2).unwrap_err();
         let text = "the certificate expired at 2027-01-15T08:01:00Z: replace it by a new one";
         assert_eq!(late, text);

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{ALL_VERSIONS, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
@@ -35,9 +33,9 @@ impl Default for TlsOptions {
 /// Why the server configuration cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Key and certificate do not match, or one is invalid.
-    #[error("cannot use the certificate and key: {0}")]
-    Unusable(#[from] rustls::Error),
+    /// The library supports no cipher suite of the versions.
+    #[error("cannot use the TLS versions: {0}")]
+    Versions(#[from] rustls::Error),
     /// The clients' authorities are invalid.
     #[error("cannot use the client authorities: {0}")]
     Clients(#[from] rustls::server::VerifierBuilderError),
@@ -50,20 +48,6 @@ pub enum ClientAuth {
     Asked,
     /// Clients with a certificate of one of these authorities.
     Required(Arc<RootCertStore>),
-}
-
-/// A configuration with TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
-///
-/// # Errors
-/// When key and certificate do not match or an authority is invalid.
-pub fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    clients: &ClientAuth,
-) -> Result<Arc<ServerConfig>, TlsError> {
-    let certified = CertifiedKey::from_der(chain, key, &default_provider())?;
-    let resolver = Arc::new(SingleCertAndKey::from(certified));
-    resolving(resolver, clients, &TlsOptions::default())
 }
 
 /// A configuration with `offer`, whose certificate is resolved at each handshake.

@@ -1,13 +1,16 @@
 //! The TLS settings of a test's server.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::test_server::validity;
-use crate::certificates::authority::CertificateAuthority;
-use crate::serve::tls::{ClientAuth, server_config};
+use crate::certificates::authority::{
+    CertificateAuthority, ExtendedKeyUsagePurpose, Issued, Validity, subject,
+};
+use crate::certificates::pair::Pair;
+use crate::serve::tls::{ClientAuth, TlsOptions, resolving};
 
 pub fn authority(name: &str) -> CertificateAuthority {
     CertificateAuthority::new(name, validity()).unwrap()
@@ -16,7 +19,7 @@ pub fn authority(name: &str) -> CertificateAuthority {
 /// A store that contains only this authority.
 pub fn roots(authority: &CertificateAuthority) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate()).unwrap();
+    roots.add(authority.certificate().clone()).unwrap();
     roots
 }
 
@@ -26,14 +29,41 @@ pub fn server_of(
     authority: &CertificateAuthority,
     clients: Option<&CertificateAuthority>,
 ) -> Arc<ServerConfig> {
-    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let issued = authority.serving(&[], &[localhost], validity()).unwrap();
+    let issued = authority.serving(&["127.0.0.1"], validity()).unwrap();
     let clients = clients.map_or(ClientAuth::Asked, |authority| {
         ClientAuth::Required(roots(authority).into())
     });
-    let chain = vec![issued.certificate.clone()];
-    let config = server_config(chain, issued.key(), &clients).unwrap();
+    let pair = Arc::new(Pair::issued(issued).unwrap());
+    let config = resolving(pair, &clients, &TlsOptions::default()).unwrap();
     let mut config = Arc::unwrap_or_clone(config);
     config.alpn_protocols.clear();
     Arc::new(config)
+}
+
+/// Issues client certificates.
+pub trait ClientCertificates {
+    /// Kubernetes reads the common name as the user, and the organization as a group.
+    fn client(&self, user: &str, group: Option<&str>, validity: Validity)
+    -> Result<Issued, String>;
+}
+
+impl ClientCertificates for CertificateAuthority {
+    fn client(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        validity: Validity,
+    ) -> Result<Issued, String> {
+        let mut params = subject(user, validity);
+        if let Some(group) = group {
+            let name = &mut params.distinguished_name;
+            name.push(rcgen::DnType::OrganizationName, group);
+        }
+        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+}
+
+/// The private key of a certificate.
+pub fn private_key(issued: &Issued) -> PrivateKeyDer<'static> {
+    PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der()).into()
 }

@@ -14,10 +14,11 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::authority::{authority, roots};
+use super::authority::{authority, private_key, roots};
 use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
+use crate::certificates::pair::Pair;
 use crate::serve::listener::{Limits, Listener, Service};
-use crate::serve::tls::{self, ClientAuth};
+use crate::serve::tls::{ClientAuth, TlsOptions, resolving};
 
 /// The validity of a test's certificates, longer than any test.
 pub fn validity() -> Validity {
@@ -57,10 +58,9 @@ impl TestServer {
     ) -> Self {
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let authority = authority("test");
-        let issued = authority.serving(&["localhost"], &[localhost], validity());
-        let issued = issued.unwrap();
-        let chain = vec![issued.certificate.clone()];
-        let config = tls::server_config(chain, issued.key(), &ClientAuth::Asked).unwrap();
+        let issued = authority.serving(&["localhost", "127.0.0.1"], validity());
+        let pair = Arc::new(Pair::issued(issued.unwrap()).unwrap());
+        let config = resolving(pair, &ClientAuth::Asked, &TlsOptions::default()).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let listener = Listener::new(tcp, config, limits);
@@ -80,8 +80,9 @@ impl TestServer {
             .with_root_certificates(roots(&self.authority));
         let mut config = match client {
             Some(issued) => {
-                let chain = vec![issued.certificate.clone()];
-                builder.with_client_auth_cert(chain, issued.key()).unwrap()
+                let chain = vec![issued.cert.der().clone()];
+                let key = private_key(issued);
+                builder.with_client_auth_cert(chain, key).unwrap()
             }
             None => builder.with_no_client_auth(),
         };

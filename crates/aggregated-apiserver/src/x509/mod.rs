@@ -27,7 +27,7 @@ impl Validity {
     }
 
     /// Whether two thirds of it are over, so that the certificate must be renewed.
-    pub(crate) fn is_old(&self, now: SystemTime) -> bool {
+    pub fn is_old(&self, now: SystemTime) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now >= self.not_before + life.unwrap_or_default() * 2 / 3
     }

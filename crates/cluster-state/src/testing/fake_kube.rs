@@ -4,17 +4,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use axum::Router;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::server::Server;
+use crate::client::Client;
 use aggregated_apiserver::testing::http_server::{Body, whole};
 
 /// The fault of a path.
@@ -51,6 +54,8 @@ struct State {
     faults: BTreeMap<String, Fault>,
     requests: Vec<(String, String)>,
     posts: Vec<Value>,
+    /// The number of patches that changed a document.
+    patched: BTreeMap<String, usize>,
 }
 
 /// The server; dropping it ends it.
@@ -96,6 +101,19 @@ impl FakeKube {
         self.server.kubeconfig()
     }
 
+    /// A client in this process, whose calls each wait for the next of these times.
+    pub fn client(&self, wait: impl Fn() -> Duration + Clone + Send + Sync + 'static) -> Client {
+        let state = Arc::clone(&self.state);
+        let answer = move |request: Request<axum::body::Body>| {
+            let (state, wait) = (Arc::clone(&state), wait());
+            async move {
+                tokio::time::sleep(wait).await;
+                answer(state, request).await.map(axum::body::Body::new)
+            }
+        };
+        Client::of_service(Router::new().fallback(answer))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -125,6 +143,11 @@ impl FakeKube {
     /// A document as it is now.
     pub fn read(&self, path: &str) -> Value {
         self.lock().documents[path].clone()
+    }
+
+    /// A document as it is now, if it exists.
+    pub fn find(&self, path: &str) -> Option<Value> {
+        self.lock().documents.get(path).cloned()
     }
 
     /// Removes a document.
@@ -217,6 +240,11 @@ impl FakeKube {
         })
     }
 
+    /// How often a patch has changed a document.
+    pub fn patched(&self, path: &str) -> usize {
+        self.lock().patched.get(path).copied().unwrap_or(0)
+    }
+
     /// All posted bodies.
     pub fn posts(&self) -> Vec<Value> {
         self.lock().posts.clone()
@@ -252,6 +280,7 @@ impl State {
             return refusal(422, "insecureSkipTLSVerify may not be true beside caBundle");
         }
         self.write(path, document);
+        *self.patched.entry(path.to_owned()).or_default() += 1;
         whole(200, self.documents[path].to_string())
     }
 }
@@ -316,7 +345,7 @@ fn refusal(code: u16, message: &str) -> Response<Body> {
     whole(code, status.to_string())
 }
 
-async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Body> {
+async fn answer<B: BodyExt>(state: Arc<Mutex<State>>, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = body.collect().await;
     let body = body.map(http_body_util::Collected::to_bytes);

@@ -12,7 +12,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::*;
 use aggregated_apiserver::certificates::authority::Validity;
-use aggregated_apiserver::testing::authority::roots;
+use aggregated_apiserver::testing::authority::{ClientCertificates as _, private_key, roots};
 
 const AS_MASTER: [(&str, &str); 2] = [
     ("X-Remote-User", "mallory"),
@@ -152,7 +152,7 @@ async fn a_client_certificate_needs_a_name_and_its_uid_counts() {
         let issued = authority
             .sign(params, ExtendedKeyUsagePurpose::ClientAuth)
             .unwrap();
-        let config = showing(&scene, &issued.certificate, &issued.key(), &TLS13);
+        let config = showing(&scene, issued.cert.der(), &private_key(&issued), &TLS13);
         let answer = scene.raw(config, head("GET", VALUES, &[]).as_bytes()).await;
         assert_eq!(answer.status == 200, wanted.is_some());
         match wanted {
@@ -205,7 +205,7 @@ async fn s060_an_expired_early_or_server_certificate_is_no_proxys() {
         };
         scene.proxies.client(name, None, validity).unwrap()
     };
-    let server = scene.proxies.serving(&[name], &[], validity());
+    let server = scene.proxies.serving(&[name], validity());
     for shown in [
         issue(now - hours(2), now - hours(1)),
         issue(now + hours(1), now + hours(2)),
@@ -262,9 +262,9 @@ async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
 async fn s061_a_certificate_without_its_key_fails_the_handshake() {
     let scene = Scene::new().await;
     let (victim, own) = (scene.proxy(), scene.proxy());
-    for (key, code) in [(own.key(), 0), (victim.key(), 200)] {
+    for (key, code) in [(private_key(&own), 0), (private_key(&victim), 200)] {
         for version in [&TLS12, &TLS13] {
-            let config = showing(&scene, &victim.certificate, &key, version);
+            let config = showing(&scene, victim.cert.der(), &key, version);
             let got = try_as(&scene, config, VALUES).await;
             assert_eq!(got, code, "{version:?}");
         }
@@ -296,7 +296,7 @@ async fn a_resumed_connection_verifies_its_certificate_again() {
         let key = "requestheader-client-ca-file";
         scene.set(key, &scene.proxies.certificate_pem());
         let proxy = scene.proxy();
-        let config = showing(&scene, &proxy.certificate, &proxy.key(), version);
+        let config = showing(&scene, proxy.cert.der(), &private_key(&proxy), version);
         let request = head("GET", VALUES, &[("X-Remote-User", "bob")]);
         let ask = async || {
             let mut stream = scene.server.connect_with(config.clone()).await.unwrap();
@@ -325,7 +325,7 @@ async fn an_invalid_certificate_affects_no_other_client() {
     params.custom_extensions.push(unknown);
     let issued = authority.sign(params, ExtendedKeyUsagePurpose::ClientAuth);
     let issued = issued.unwrap();
-    let config = showing(&scene, &issued.certificate, &issued.key(), &TLS13);
+    let config = showing(&scene, issued.cert.der(), &private_key(&issued), &TLS13);
     // An unknown critical extension.
     let code = try_as(&scene, config, "/readyz").await;
     assert!(matches!(code, 0 | 401), "{code}");

@@ -38,7 +38,7 @@ use aggregated_apiserver::security::peer::Peer;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict};
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
-use aggregated_apiserver::testing::authority::authority;
+use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority};
 use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
 use aggregated_apiserver::testing::test_server::{
     TestResponse, TestServer, head, read_answer, until, validity,

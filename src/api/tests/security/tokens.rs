@@ -1,5 +1,6 @@
 use super::*;
 use crate::telemetry::health::Weight;
+use aggregated_apiserver::testing::authority::ClientCertificates as _;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::log::logging;
 

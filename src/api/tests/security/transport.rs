@@ -114,7 +114,7 @@ async fn only_a_front_proxys_certificate_makes_a_front_proxy() {
     let scene = Scene::new().await;
     let bob = scene.client("bob");
     let is_front_proxy = |shown: &[&Issued]| {
-        let chain: Vec<_> = shown.iter().map(|one| one.certificate.clone()).collect();
+        let chain: Vec<_> = shown.iter().map(|one| one.cert.der().clone()).collect();
         let peer = Peer::new(([127, 0, 0, 1], 1).into(), &chain);
         peer.is_front_proxy(scene.trust.current().as_ref(), SystemTime::now())
     };

@@ -2,6 +2,7 @@ use http::StatusCode;
 
 use super::*;
 use aggregated_apiserver::security::trust::TrustError;
+use aggregated_apiserver::testing::authority::ClientCertificates as _;
 
 #[tokio::test]
 async fn s073_changed_authorities_apply_to_open_connections() {

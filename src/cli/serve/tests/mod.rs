@@ -75,9 +75,9 @@ impl Scene {
 
     /// Writes a serving pair and returns `CERT,KEY`.
     fn pair(&self, name: &str, names: &[&str]) -> String {
-        let issued = self.authority.serving(names, &[], validity()).unwrap();
-        let cert = self.write(&format!("{name}.crt"), &issued.certificate_pem);
-        let key = self.write(&format!("{name}.key"), &issued.key_pem);
+        let issued = self.authority.serving(names, validity()).unwrap();
+        let cert = self.write(&format!("{name}.crt"), &issued.cert.pem());
+        let key = self.write(&format!("{name}.key"), &issued.signing_key.serialize_pem());
         format!("{cert},{key}")
     }
 

@@ -1,6 +1,6 @@
 //! The server's credentials for Prometheus, and which Prometheus it trusts.
 
-use aggregated_apiserver::testing::authority::{authority, server_of};
+use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
 use apimachinery::time::Timestamp;
 use configuration::clients::Clients;
@@ -56,8 +56,8 @@ async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
     let url = format!("--prometheus-url={}", fake.url());
     let identity = clients.client("reader", None, validity()).unwrap();
     let user = json!({
-        "client-certificate-data": base64(&identity.certificate_pem),
-        "client-key-data": base64(&identity.key_pem),
+        "client-certificate-data": base64(&identity.cert.pem()),
+        "client-key-data": base64(&identity.signing_key.serialize_pem()),
         "token": "abc",
     });
     // The kubeconfig's server is kube-apiserver, not Prometheus.

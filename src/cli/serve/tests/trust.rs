@@ -1,6 +1,7 @@
 //! Authorities of clients in files, and clients with certificates.
 
 use super::*;
+use aggregated_apiserver::testing::authority::ClientCertificates as _;
 
 const AS_ALICE: [(&str, &str); 2] = [("X-Remote-User", "alice"), ("X-Remote-Group", "staff")];
 

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::unread::start;
 use super::*;
+use crate::testing::authority::ClientCertificates as _;
 use crate::testing::frames::Frames;
 use crate::testing::test_server::validity;
 

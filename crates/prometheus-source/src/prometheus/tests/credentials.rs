@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::settings::{Auth, ClientPair, Password, Pem};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
-use aggregated_apiserver::testing::authority::{authority, server_of};
+use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn no_message_contains_credentials() {
 
 fn write(dir: &Path, identity: &Issued) -> ClientPair {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
-    std::fs::write(&cert, &identity.certificate_pem).unwrap();
-    std::fs::write(&key, &identity.key_pem).unwrap();
+    std::fs::write(&cert, identity.cert.pem()).unwrap();
+    std::fs::write(&key, identity.signing_key.serialize_pem()).unwrap();
     ClientPair {
         cert: Pem::File(cert),
         key: Pem::File(key),

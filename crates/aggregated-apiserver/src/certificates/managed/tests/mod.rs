@@ -1,3 +1,0 @@
-mod properties;
-mod rules;
-mod world;
