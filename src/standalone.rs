@@ -13,7 +13,8 @@ use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
 
 use crate::api::{Api, router};
-use crate::app::engine::{Engine, Wiring};
+use crate::app::engine::{self, Engine};
+use crate::app::finding_reports;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
@@ -39,14 +40,16 @@ impl Standalone {
     ) -> prometheus::Result<Self> {
         let mut telemetry = Telemetry::new()?;
         telemetry.configuration = Arc::new(config.shown());
-        let wiring = Wiring::new(&config, inventory, telemetry.clone());
-        let values = Arc::clone(&wiring.provider);
+        let values = engine::provider(&config);
         let mut polling = JoinSet::new();
         if config.gpus_enabled {
-            polling.spawn(Engine::new(config, source, wiring).run());
+            let served = Arc::clone(&values);
+            let engine = Engine::new(config, source, inventory, served, &telemetry);
+            polling.spawn(engine.run());
         }
-        let provider = Composite::from(Arc::clone(&values));
-        let api = Api::new(Arc::new(provider), clock::now, telemetry);
+        let provider = Arc::new(Composite::from(Arc::clone(&values)));
+        finding_reports::count_before_scrape(&telemetry.metrics, Arc::clone(&provider));
+        let api = Api::new(provider, clock::now, telemetry);
         Ok(Self {
             values,
             routes: router::open(&api),

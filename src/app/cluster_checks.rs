@@ -14,7 +14,7 @@ use apimachinery::condition::Condition;
 use cluster_checks::inspect;
 use cluster_state::client::Client;
 use cluster_state::clock;
-use findings::codes::{Code, GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
+use findings::codes::{GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
@@ -32,9 +32,9 @@ pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
         wait = EVERY;
         match inspect(&client).await {
             Ok(report) => {
-                count(&metrics, &codes(), &report.findings, |code| {
-                    report.has_checked(code)
-                });
+                for codes in [OF_APISERVICES, OF_CONTROLLER, OF_HPAS] {
+                    count(&metrics, codes, &report);
+                }
                 let mut all = report.skipped.into_iter();
                 let lacks = all.find(|it| it.codes.contains(GM504.id));
                 let changed = skipped.set(lacks.map(|it| it.remedy), ()).is_some();
@@ -46,10 +46,6 @@ pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
             Err(error) => tracing::debug!(%error, "the cluster could not be checked"),
         }
     }
-}
-
-fn codes() -> Vec<&'static Code> {
-    [OF_APISERVICES, OF_CONTROLLER, OF_HPAS].concat()
 }
 
 #[cfg(test)]
@@ -77,7 +73,10 @@ mod tests {
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
         let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
         let report = inspect(&client.unwrap()).await.unwrap();
-        let codes = codes().into_iter().filter(|code| report.has_checked(code));
+        let codes = [OF_APISERVICES, OF_HPAS]
+            .concat()
+            .into_iter()
+            .filter(|code| report.has_checked(code));
         let codes = codes.map(|code| code.id).collect();
         (report, codes)
     }

@@ -4,8 +4,10 @@
 //! for all fields, or one for each if the store refuses that. Every round publishes a
 //! snapshot, even a failed one: its values age by their own timestamps.
 
-mod reports;
-mod telemetry;
+mod numbers;
+mod report;
+#[cfg(test)]
+pub(super) mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
+use cluster_state::health::WatchRegistry;
 use configuration::Config;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::metrics::built_in;
@@ -31,7 +34,7 @@ use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::pace::Pace;
 use prometheus_source::{Error, ErrorKind, Prometheus, SeriesQuery};
-use reports::{Failure, log_refused};
+use report::Failure;
 
 /// The default time between polls, and the longest for a small fleet. It is the most by
 /// which a sample is served late.
@@ -58,67 +61,14 @@ const MOST_RANGE: Duration = Duration::from_secs(300);
 /// Smaller differences of the clocks are below the resolution of the `Date` header.
 const SKEW_MIN_MS: i64 = 2_000;
 
+/// How often to check why the cluster's objects cannot be listed.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The only Prometheus.
 const PROMETHEUS: PrometheusId = PrometheusId(0);
 
 /// The Prometheus in metrics: the key of its settings.
 const KEY: &str = "prometheus";
-
-/// The connections of an engine to the rest of the server.
-#[derive(Clone, Debug)]
-pub(crate) struct Wiring {
-    inventory: watch::Receiver<Arc<Inventory>>,
-    /// Serves the values.
-    pub(crate) provider: Arc<GpuProvider>,
-    /// Ready once the first round has ended.
-    first_round: Check,
-    /// The check `gpu-data`: warnings about the data.
-    data_check: Check,
-    pub(super) telemetry: Telemetry,
-}
-
-impl Wiring {
-    /// Connects no engine yet. Discovery shows the metrics of `config`.
-    pub(crate) fn new(
-        config: &Config,
-        inventory: watch::Receiver<Arc<Inventory>>,
-        telemetry: Telemetry,
-    ) -> Self {
-        let health = &telemetry.health;
-        let waiting = Some("the first round of queries has not ended");
-        let first_round = health.register("first-poll", Weight::Readiness, waiting);
-        let provider = GpuProvider::new(&metrics(config));
-        let provider = Arc::new(provider.requested_by(&config.gpu_resources));
-        let source = Arc::clone(&provider);
-        health.register_fn("metrics-source", Weight::Detail, move || source.trouble());
-        let wiring = Self {
-            inventory,
-            provider,
-            first_round,
-            data_check: health.register("gpu-data", Weight::Detail, None),
-            telemetry,
-        };
-        if !config.gpus_enabled {
-            wiring.rest();
-        }
-        wiring
-    }
-
-    /// Clears both checks, because no engine polls.
-    pub(super) fn rest(&self) {
-        self.first_round.set(None);
-        self.data_check.set(None);
-    }
-}
-
-/// The metrics of a configuration; none if GPUs are not served.
-fn metrics(config: &Config) -> Vec<MetricSpec> {
-    if !config.gpus_enabled {
-        return Vec::new();
-    }
-    let specs = built_in().into_iter();
-    specs.chain(config.metrics.iter().cloned()).collect()
-}
 
 /// The poll loop.
 pub(crate) struct Engine {
@@ -127,38 +77,64 @@ pub(crate) struct Engine {
     pipeline: Pipeline,
     pace: Pace,
     poll: Option<Duration>,
-    wiring: Wiring,
-    said: FindingLog,
+    inventory: watch::Receiver<Arc<Inventory>>,
+    provider: Arc<GpuProvider>,
+    metrics: Arc<Metrics>,
+    /// The check of readiness that values are computed.
+    first_poll: Check,
     /// Whether queries fail.
-    condition: Condition<Failure, Timestamp>,
+    failure: Condition<Failure, Timestamp>,
+    /// Whether new series are rejected.
+    too_many: Condition<(), ()>,
+    log: FindingLog,
     /// The clock of Prometheus minus the local clock, in milliseconds, if they differ.
     skew_ms: i64,
-    /// Whether a round has ended.
-    has_polled: bool,
-    /// Whether rounds find no series.
-    emptiness: Condition<(), ()>,
     /// The start of the monotonic clock for waits.
     started: Instant,
 }
 
-/// Signals that one query selects.
-struct Selection {
-    signals: Vec<SignalSpec>,
-    range: Duration,
+/// The results of a round of queries.
+#[derive(Default)]
+struct Round {
+    is_answered: bool,
+    failed: BTreeSet<SignalId>,
+    /// The last one.
+    error: Option<Error>,
+    /// Series rejected because there are too many.
+    rejected: u64,
 }
 
-/// A round of queries, which have the same time.
-struct Round {
-    now: Timestamp,
-    due: VecDeque<Selection>,
-    answered: BTreeSet<SignalId>,
-    failed: BTreeSet<SignalId>,
-    error: Option<Error>,
+/// The provider of a configuration's metrics; of none if GPUs are not served.
+pub(crate) fn provider(config: &Config) -> Arc<GpuProvider> {
+    let metrics = match config.gpus_enabled {
+        true => metrics(config),
+        false => Vec::new(),
+    };
+    Arc::new(GpuProvider::new(&metrics).requested_by(&config.gpu_resources))
+}
+
+fn metrics(config: &Config) -> Vec<MetricSpec> {
+    let specs = built_in().into_iter();
+    specs.chain(config.metrics.iter().cloned()).collect()
 }
 
 impl Engine {
-    /// An engine with these settings that has not polled yet.
-    pub(crate) fn new(config: Config, prometheus: Prometheus, wiring: Wiring) -> Self {
+    /// An engine that publishes to `provider` and has not polled yet.
+    pub(crate) fn new(
+        config: Config,
+        prometheus: Prometheus,
+        inventory: watch::Receiver<Arc<Inventory>>,
+        provider: Arc<GpuProvider>,
+        telemetry: &Telemetry,
+    ) -> Self {
+        let health = &telemetry.health;
+        let source = Arc::clone(&provider);
+        health.register_fn("metrics-source", Weight::Detail, move || source.trouble());
+        let source = Arc::clone(&provider);
+        health.register_fn("gpu-data", Weight::Detail, move || {
+            report::warnings(&source.findings())
+        });
+        let waiting = Some("the first round of queries has not ended");
         let settings = Settings {
             metrics: metrics(&config),
             policy: config.policy,
@@ -172,112 +148,117 @@ impl Engine {
             pipeline: Pipeline::new(settings),
             pace: Pace::new(config.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0),
             poll: config.poll,
-            wiring,
-            said: FindingLog::default(),
-            condition: Condition::default(),
+            inventory,
+            provider,
+            metrics: Arc::clone(&telemetry.metrics),
+            first_poll: health.register("first-poll", Weight::Readiness, waiting),
+            failure: Condition::default(),
+            too_many: Condition::default(),
+            log: FindingLog::default(),
             skew_ms: 0,
-            has_polled: false,
-            emptiness: Condition::default(),
             started: Instant::now(),
         }
     }
 
-    fn metrics(&self) -> &Metrics {
-        &self.wiring.telemetry.metrics
+    /// Waits until the cluster's objects are listed, then polls. Without pods the server
+    /// would report ready and answer 404.
+    pub(super) async fn run_in_cluster(mut self, registry: WatchRegistry) {
+        while tokio::time::timeout(LOOK, self.inventory.changed())
+            .await
+            .is_err()
+        {
+            if let Some(why) = registry.forbidden_pods() {
+                self.provider.tell_forbidden(&why);
+            }
+        }
+        self.run().await;
     }
 
     /// Polls until cancelled.
     pub(crate) async fn run(mut self) {
         loop {
-            let due = self.started + self.pace.due();
-            let beat = Instant::now() + PUBLISH_EVERY.min(self.interval());
-            // Without publication values would expire before a late poll, and return.
-            if self.has_polled && beat < due {
-                tokio::time::sleep_until(beat).await;
-            } else {
-                tokio::time::sleep_until(due).await;
-                self.poll().await;
-            }
+            tokio::time::sleep_until(self.started + self.pace.due()).await;
+            self.poll().await;
             self.publish();
+            // Without publication values would expire before a late poll, and return.
+            let beat = PUBLISH_EVERY.min(self.interval());
+            while self.started.elapsed() + beat < self.pace.due() {
+                tokio::time::sleep(beat).await;
+                self.publish();
+            }
         }
     }
 
-    /// One round of queries.
+    /// One round of queries, which have the same time: one for all signals if the store
+    /// allows it, otherwise one for each.
     async fn poll(&mut self) {
-        let mut round = self.begin();
-        while let Some(selection) = round.due.pop_front() {
-            let began = Instant::now();
-            let read = self.read(&selection, round.now).await;
-            let took = began.elapsed();
-            let Err(error) = read else {
-                self.answered(&selection, took, &mut round);
-                continue;
-            };
-            if selection.signals.len() > 1 && error.is_of_query() {
-                self.prometheus.separate(&error, round.now);
-                for spec in selection.signals.into_iter().rev() {
-                    round.due.push_front(Selection {
-                        signals: vec![spec],
-                        ..selection
-                    });
-                }
-                continue;
-            }
-            self.failed(&selection, &error, took, &mut round);
-            if is_of_store(&error) {
-                round.due.clear();
-            }
-            round.error = Some(error);
-        }
-        self.end(round);
-    }
-
-    /// The queries of a round: one for all signals, if the store allows it.
-    fn begin(&mut self) -> Round {
         let now = clock::now();
         self.pipeline.start_over_if_set_back(PROMETHEUS, now);
-        let combines = self.prometheus.combines(now);
-        let mut due: VecDeque<Selection> = VecDeque::new();
-        for spec in &self.signals {
-            if !self.pipeline.is_wanted(PROMETHEUS, spec.id, now) {
-                let last = &self.metrics().query_last_success_timestamp_seconds;
-                last.set([KEY, &spec.name], None);
+        let wanted = self.wanted(now);
+        let together = match self.prometheus.combines(now) {
+            true => wanted.len().max(1),
+            false => 1,
+        };
+        let due = wanted.chunks(together).map(<[_]>::to_vec);
+        let mut due: VecDeque<Vec<SignalSpec>> = due.collect();
+        let mut round = Round::default();
+        while let Some(specs) = due.pop_front() {
+            let began = Instant::now();
+            let read = self.read(&specs, now, &mut round).await;
+            if let Err(error) = &read
+                && specs.len() > 1
+                && error.is_of_query()
+            {
+                self.prometheus.separate(error, now);
+                due = specs.into_iter().map(|spec| vec![spec]).collect();
                 continue;
             }
-            let range = self.pipeline.range(PROMETHEUS, spec.id, now);
-            match due.front_mut().filter(|_| combines) {
-                Some(selection) => {
-                    selection.signals.push(spec.clone());
-                    selection.range = selection.range.max(range);
+            self.count_queries(&specs, &read, began.elapsed(), now);
+            match read {
+                Ok(()) => round.is_answered = true,
+                Err(error) => {
+                    round.failed.extend(specs.iter().map(|spec| spec.id));
+                    if is_of_store(&error) {
+                        due.clear();
+                    }
+                    round.error = Some(error);
                 }
-                None => due.push_back(Selection {
-                    signals: vec![spec.clone()],
-                    range,
-                }),
             }
         }
-        Round {
-            now,
-            due,
-            answered: BTreeSet::new(),
-            failed: BTreeSet::new(),
-            error: None,
-        }
+        self.end(round, now);
     }
 
-    /// Reads the samples of a selection into the pipeline, the oldest part first.
-    async fn read(&mut self, selection: &Selection, now: Timestamp) -> Result<(), Error> {
-        let specs: Vec<&SignalSpec> = selection.signals.iter().collect();
-        let metrics = &self.wiring.telemetry.metrics;
-        let pipeline = &mut self.pipeline;
+    /// The signals to query.
+    fn wanted(&self, now: Timestamp) -> Vec<SignalSpec> {
+        let is_wanted = |spec: &&SignalSpec| self.pipeline.is_wanted(PROMETHEUS, spec.id, now);
+        let (wanted, others): (Vec<_>, Vec<_>) = self.signals.iter().partition(is_wanted);
+        for spec in others {
+            let last = &self.metrics.query_last_success_timestamp_seconds;
+            last.set([KEY, &spec.name], None);
+        }
+        wanted.into_iter().cloned().collect()
+    }
+
+    /// Reads the samples of signals into the pipeline, the oldest part first.
+    async fn read(
+        &mut self,
+        signals: &[SignalSpec],
+        now: Timestamp,
+        round: &mut Round,
+    ) -> Result<(), Error> {
+        let specs: Vec<&SignalSpec> = signals.iter().collect();
+        let (pipeline, metrics) = (&mut self.pipeline, &self.metrics);
+        let ranges = specs
+            .iter()
+            .map(|it| pipeline.range(PROMETHEUS, it.id, now));
+        let mut left = ranges.max().unwrap_or_default();
         let mut take = |batch: &Batch| {
             let report = pipeline.take_part(batch, now);
+            round.rejected += report.refused;
             if let Some(spec) = specs.iter().find(|spec| spec.id == batch.signal) {
-                telemetry::count_intake(metrics, &spec.name, &report);
-                log_refused(spec, &report);
+                numbers::count_intake(metrics, &spec.name, &report);
             }
         };
-        let mut left = selection.range;
         loop {
             let range = left.min(MOST_RANGE);
             left -= range;
@@ -286,54 +267,43 @@ impl Engine {
                 at: now - left,
                 range,
             };
-            let fetched = self
-                .prometheus
-                .fetch(&query, clock::now(), &mut take)
-                .await?;
-            let skew_ms = fetched.clock_skew.unwrap_or(0);
-            self.skew_ms = if skew_ms.abs() < SKEW_MIN_MS {
-                0
-            } else {
-                skew_ms
-            };
+            let fetched = self.prometheus.fetch(&query, clock::now(), &mut take);
+            let skew_ms = fetched.await?.clock_skew;
+            self.skew_ms = skew_ms.filter(|it| it.abs() >= SKEW_MIN_MS).unwrap_or(0);
             if left.is_zero() {
                 return Ok(());
             }
         }
     }
 
-    fn answered(&mut self, selection: &Selection, took: Duration, round: &mut Round) {
-        for spec in &selection.signals {
-            self.pipeline.answered(PROMETHEUS, spec.id, round.now);
-            self.count_query(spec, "success", took);
-            let last = &self.metrics().query_last_success_timestamp_seconds;
-            last.set([KEY, &spec.name], round.now.as_secs_f64());
-            round.answered.insert(spec.id);
+    /// Records how the query of these signals ended.
+    fn count_queries(
+        &mut self,
+        signals: &[SignalSpec],
+        read: &Result<(), Error>,
+        took: Duration,
+        now: Timestamp,
+    ) {
+        let outcome = read.as_ref().err();
+        let outcome = outcome.map_or("success", |error| error.kind().label());
+        let metrics = &self.metrics;
+        for spec in signals {
+            metrics.queries_total.add([KEY, &spec.name, outcome], 1);
+            metrics.query_duration_seconds.observe([&spec.name], took);
+            if read.is_ok() {
+                self.pipeline.answered(PROMETHEUS, spec.id, now);
+                let last = &metrics.query_last_success_timestamp_seconds;
+                last.set([KEY, &spec.name], now.as_secs_f64());
+            }
         }
-    }
-
-    fn failed(&mut self, selection: &Selection, error: &Error, took: Duration, round: &mut Round) {
-        for spec in &selection.signals {
-            self.count_query(spec, error.kind().label(), took);
-            round.failed.insert(spec.id);
-        }
-    }
-
-    fn count_query(&self, spec: &SignalSpec, outcome: &str, took: Duration) {
-        let metrics = self.metrics();
-        metrics.queries_total.add([KEY, &spec.name, outcome], 1);
-        metrics.query_duration_seconds.observe([&spec.name], took);
     }
 
     /// Ends a round: decides when the next one is due.
-    fn end(&mut self, round: Round) {
+    fn end(&mut self, round: Round, now: Timestamp) {
         self.pipeline.end_round(PROMETHEUS);
-        self.has_polled = true;
-        let is_answered = !round.answered.is_empty() || round.error.is_none();
-        self.note_failure(round);
-        self.note_emptiness();
-        let interval = self.interval();
-        self.pace.set_interval(interval);
+        let is_answered = round.is_answered || round.error.is_none();
+        self.note(round, now);
+        self.pace.set_interval(self.interval());
         let elapsed = self.started.elapsed();
         match is_answered {
             true => self.pace.succeeded(elapsed),
@@ -359,28 +329,25 @@ impl Engine {
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
     }
 
+    /// Serves the values of this time. Findings wait until they cover all signals, because
+    /// a replica that has just started has not yet measured the delay of the store.
     fn publish(&mut self) {
         let now = clock::now();
-        let inventory = Arc::clone(&self.wiring.inventory.borrow());
+        let inventory = Arc::clone(&self.inventory.borrow());
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let took = began.elapsed();
-        let is_ready = self.is_ready(now);
-        let report = self.judge(&snapshot);
-        self.tell(&snapshot, now, took, &report);
-        if is_ready {
-            self.wiring.first_round.set(None);
-        }
-        let provider = &self.wiring.provider;
-        provider.publish_despite(Arc::new(snapshot), self.trouble());
+        self.metrics.snapshot_duration_seconds.observe([], took);
+        let series = self.pipeline.store().series_len();
+        numbers::show_snapshot(&self.metrics, &snapshot, now, series);
+        let report = self.pipeline.is_ready(now).then(|| self.report(&snapshot));
+        self.provider
+            .publish_despite(Arc::new(snapshot), self.trouble());
         if let Some(report) = report {
-            provider.tell(Arc::new(report));
+            self.log.say(&report);
+            self.provider.tell(Arc::new(report));
+            self.first_poll.set(None);
         }
-    }
-
-    /// Whether the values cover all signals, or further waiting has no use.
-    fn is_ready(&self, now: Timestamp) -> bool {
-        self.has_polled && self.pipeline.is_ready(now)
     }
 }
 

@@ -1,44 +1,38 @@
-//! Reports findings: logs when one begins and ends, shows it among the readiness details
-//! while it lasts, and counts it in `/metrics`.
+//! Reports findings: in the log when one begins and ends, and in `/metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::provider::composite::SelfFindings;
-use crate::telemetry::metrics::Metrics;
+use crate::provider::Provider as _;
+use crate::provider::composite::Composite;
+use crate::telemetry::metrics::{Families, Metrics};
 use apimachinery::condition::Condition;
-use findings::codes::{Code, OF_DATA};
-use findings::{Finding, Severity};
+use findings::codes::{Code, OF_DATA, OF_SERVER};
+use findings::{Finding, Report, Severity};
 
 /// Counts findings. A code that was not checked has a count only if it has findings.
-pub(super) fn count(
-    metrics: &Metrics,
-    of: &[&Code],
-    found: &[Finding],
-    is_checked: impl Fn(&Code) -> bool,
-) {
-    for code in of {
+pub(super) fn count(metrics: &Families, codes: &[&Code], report: &Report) {
+    for code in codes {
         for severity in Severity::ALL {
-            let of_both = |it: &&Finding| it.code == code.id && it.severity == severity;
-            let number = found.iter().filter(of_both).count();
-            let shown = number > 0 || (is_checked(code) && severity == code.severity);
-            let number = shown.then_some(number as f64);
+            let found = report.findings.iter();
+            let of_both = found.filter(|it| it.code == code.id && it.severity == severity);
+            let number = of_both.count();
+            let is_checked = report.has_checked(code) && severity == code.severity;
+            let number = (number > 0 || is_checked).then_some(number as f64);
             metrics.findings.set([code.id, severity.name()], number);
         }
     }
 }
 
-/// The findings of a code about the server itself, counted in `/metrics`.
-pub(super) fn own<F: IntoIterator<Item = Finding>>(
-    metrics: &Metrics,
-    code: &Code,
-    find: impl Fn() -> F + Send + Sync + 'static,
-) -> SelfFindings {
-    let own: SelfFindings = Arc::new(move || find().into_iter().collect());
-    let counted = Arc::clone(&own);
-    let labels = [code.id, code.severity.name()];
-    metrics.before_scrape(move |metrics| metrics.findings.set(labels, counted().len() as f64));
-    own
+/// Counts the findings of a provider, which are about the data and the server itself, before
+/// each scrape.
+pub(crate) fn count_before_scrape(metrics: &Metrics, provider: Arc<Composite>) {
+    metrics.before_scrape(move |metrics| {
+        let report = provider.findings();
+        for codes in [OF_DATA, OF_SERVER] {
+            count(metrics, codes, &report);
+        }
+    });
 }
 
 /// Logs when a code begins and ends to have findings. The text of a finding does not
@@ -47,29 +41,30 @@ pub(super) fn own<F: IntoIterator<Item = Finding>>(
 pub(super) struct FindingLog(BTreeMap<&'static str, Condition<(), ()>>);
 
 impl FindingLog {
-    /// Logs which codes begin or end to have warnings. Returns all current warnings.
-    pub(super) fn say(&mut self, found: &[Finding]) -> Vec<String> {
-        let warnings = found.iter().filter(|it| it.severity >= Severity::Warning);
-        for code in OF_DATA.iter().map(|code| code.id) {
-            let first = warnings.clone().find(|it| it.code == code);
-            let condition = self.0.entry(code).or_default();
-            match (condition.set(first.map(|_| ()), ()), first) {
-                (Some(_), Some(finding)) => log(finding),
-                (Some(_), None) => tracing::info!(code, "resolved"),
-                (None, _) => {}
+    /// Logs which codes begin or end to have warnings, except failed queries (GM301), which
+    /// the engine logs with their cause.
+    pub(super) fn say(&mut self, report: &Report) {
+        for code in &OF_DATA[1..] {
+            let mut found = report.findings.iter();
+            let found = found.find(|it| it.code == code.id && it.severity >= Severity::Warning);
+            if found.is_none() && !report.has_checked(code) {
+                continue;
+            }
+            let condition = self.0.entry(code.id).or_default();
+            if condition.set(found.map(|_| ()), ()).is_some() {
+                log(code, found);
             }
         }
-        let words = warnings.map(|it| format!("{} {}: {}", it.code, it.object, it.message));
-        words.collect()
     }
 }
 
-fn log(finding: &Finding) {
-    let (code, of) = (finding.code, &finding.object);
-    let text = format!("{of}: {}; {}", finding.message, finding.remedy);
-    match finding.severity {
-        Severity::Error => tracing::warn!(code, "{text}"),
-        _ => tracing::info!(code, "{text}"),
+fn log(code: &Code, found: Option<&Finding>) {
+    let code = code.id;
+    let text = found.map(|it| format!("{}: {}; {}", it.object, it.message, it.remedy));
+    match (text, found.map(|it| it.severity)) {
+        (Some(text), Some(Severity::Error)) => tracing::warn!(code, "{text}"),
+        (Some(text), _) => tracing::info!(code, "{text}"),
+        (None, _) => tracing::info!(code, "resolved"),
     }
 }
 
@@ -77,6 +72,7 @@ fn log(finding: &Finding) {
 mod tests {
     use super::*;
     use aggregated_apiserver::testing::log::logging;
+    use findings::Skipped;
     use findings::codes::{GM408, GM409, GM512};
 
     fn found(code: &Code, message: &str) -> Finding {
@@ -89,7 +85,10 @@ mod tests {
         let mut said = FindingLog::default();
         let mut say = |found: &[Finding]| {
             let before = log.text().len();
-            said.say(found);
+            said.say(&Report {
+                findings: found.to_vec(),
+                ..Report::default()
+            });
             let text = log.text();
             let lines = text[before..].lines();
             let lines = lines.filter_map(|line| Some((line, line.find("GM")?)));
@@ -111,10 +110,18 @@ mod tests {
     #[test]
     fn skipped_checks_are_not_counted_as_zero() {
         let metrics = Metrics::new().unwrap();
-        let shown = |looked: &[&Code], found: &[Finding]| {
-            count(&metrics, &[&GM408, &GM409], found, |code| {
-                looked.iter().any(|it| it.id == code.id)
-            });
+        let shown = |looked: &[&'static Code], found: &[Finding]| {
+            let all: [&'static Code; 2] = [&GM408, &GM409];
+            let others = all
+                .into_iter()
+                .filter(|code| looked.iter().all(|it| it.id != code.id));
+            let others: Vec<_> = others.collect();
+            let report = Report {
+                findings: found.to_vec(),
+                skipped: [Skipped::new("exporters", "no data", "wait").of(&others)].into(),
+                looked: true,
+            };
+            count(&metrics, &all, &report);
             let text = metrics.render().unwrap();
             let family = "gpu_metrics_apiserver_findings";
             let lines = text.lines().filter_map(|line| line.strip_prefix(family));

@@ -1,18 +1,17 @@
-//! Copies numbers of other crates into the metrics of the server.
+//! Copies numbers of other crates into the metrics of the server, and watches into its checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
 
 use tokio::sync::watch;
 
+use crate::telemetry::health::{Health, Weight};
 use crate::telemetry::metrics::Metrics;
-use aggregated_apiserver::certificates::CertificateStatus;
 use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::Counters;
+use cluster_state::authentication;
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
-use configuration::Config;
 use gpu_metrics::inventory::Inventory;
 use prometheus_source::cache::QueryCache;
 
@@ -38,22 +37,6 @@ pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
     });
 }
 
-/// The configuration in force since now.
-pub(super) fn of_configuration(metrics: &Metrics, config: &Config) {
-    let now = clock::now().as_secs_f64();
-    metrics.config_last_success_timestamp_seconds.set([], now);
-    metrics.config_faults.set([], config.faults.len() as f64);
-    let resource_rules = if config.resource_rules.is_some() {
-        2.0
-    } else {
-        0.0
-    };
-    let (custom, external) = (&config.rules.usable, &config.external_rules.usable);
-    metrics.rules.set(["custom"], custom.len() as f64);
-    metrics.rules.set(["external"], external.len() as f64);
-    metrics.rules.set(["resource"], resource_rules);
-}
-
 /// Queries of rules, and the cache of their results.
 pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
     metrics.before_scrape(move |metrics| {
@@ -67,19 +50,6 @@ pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
         let refused = &metrics.rule_queries_refused_total;
         refused.set(["metric"], read(&counts.refused_metrics));
         refused.set(["resource"], read(&counts.refused_resources));
-    });
-}
-
-/// The serving certificate.
-pub(super) fn of_certificate(metrics: &Metrics, status: watch::Receiver<CertificateStatus>) {
-    metrics.before_scrape(move |metrics| {
-        let (status, used_as) = (status.borrow(), ["serving"]);
-        let failures = &metrics.certificate_reload_failures_total;
-        failures.set(used_as, status.failures);
-        let end = status.not_after().map(|end| end.duration_since(UNIX_EPOCH));
-        let end = end.and_then(Result::ok).map(|end| end.as_secs_f64());
-        let expiry = &metrics.certificate_expiry_timestamp_seconds;
-        expiry.set(used_as, end);
     });
 }
 
@@ -98,17 +68,34 @@ pub(super) fn of_inventory(metrics: &Metrics, inventory: watch::Receiver<Arc<Inv
 }
 
 /// The permanent watches. Those of owners start and end at run time, and are not exported singly.
-pub(super) fn of_watches(metrics: &Metrics, registry: WatchRegistry, names: &'static [&str]) {
+const PERMANENT: [&str; 4] = ["pods", "namespaces", "nodes", authentication::NAME];
+
+/// The permanent watches of a registry.
+pub(super) fn of_watches(metrics: &Metrics, registry: WatchRegistry) {
     metrics.before_scrape(move |metrics| {
         let now = clock::now().as_secs_f64();
         for watch in registry.watches() {
             let name = &*watch.name;
-            if names.contains(&name) {
+            if PERMANENT.contains(&name) {
                 let last = watch.last_contact;
                 let last = last.map(|last| now - last.elapsed().as_secs_f64());
                 metrics.watch_breaks_total.set([name], watch.failures);
                 metrics.watch_last_event_timestamp_seconds.set([name], last);
             }
         }
+    });
+}
+
+/// Registers a check of watches, with the reasons of those that have `troubles`.
+pub(super) fn check_watches(
+    health: &Health,
+    name: &'static str,
+    weight: Weight,
+    troubles: impl Fn() -> Vec<(Arc<str>, String)> + Send + Sync + 'static,
+) {
+    health.register_fn(name, weight, move || {
+        let words = troubles().into_iter();
+        let words = words.map(|(watch, reason)| format!("{watch}: {reason}"));
+        words.reduce(|one, other| format!("{one}; {other}"))
     });
 }

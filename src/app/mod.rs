@@ -1,18 +1,80 @@
 //! Wiring: builds each stage, connects its output to the next, and passes the time to the
 //! pure parts.
+//!
+//! ```text
+//!  engine ── snapshots, findings ──► GpuProvider ─┐
+//!    ▲ inventory                                  ├─► Composite ──► API (TLS) and operators' port
+//!  watches ──► ClusterNames ─► RuleProvider ──────┘      ▲ trust, certificate, reviews
+//!                                 ▲ rules in force
+//!                        discovery of rules
+//! ```
+//!
+//! All arrows are immutable snapshots. Each part registers its checks and its metrics, and
+//! spawns its tasks in one set.
 
+mod certificate;
 mod cluster_checks;
 pub(crate) mod engine;
-mod finding_reports;
-pub(crate) mod gpus;
+pub(crate) mod finding_reports;
 mod metrics;
 pub(crate) mod reload;
 mod rule_backend;
-pub(crate) mod rule_discovery;
+mod rule_discovery;
 pub(crate) mod server;
-pub(crate) mod shutdown;
-pub(crate) mod signals;
-mod tasks;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trusted;
+mod trust;
+
+use std::io;
+use std::net::SocketAddr;
+
+use aggregated_apiserver::serve::tls::TlsError;
+use cluster_state::error::ClientError;
+use configuration::ConfigurationError;
+use configuration::clients::NoClients;
+use tasks::TaskEnded;
+
+/// Why the server does not run. For everything else it waits.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    #[error(transparent)]
+    Prometheus(#[from] NoClients),
+    /// No certificate can be made for the Service.
+    #[error("--service: {0}")]
+    Service(String),
+    #[error(
+        "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
+         another with {flag}"
+    )]
+    Port {
+        address: SocketAddr,
+        error: io::Error,
+        flag: &'static str,
+    },
+    /// The operating system refuses.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// A kubeconfig or the pod's service account cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] ClientError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Task(#[from] TaskEnded),
+    /// A family of metrics is declared wrongly.
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+}
+
+impl RunError {
+    /// Whether a flag or the configuration is wrong.
+    pub(crate) const fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Configuration(_) | Self::Prometheus(NoClients::NoAddress) | Self::Service(_)
+        )
+    }
+}

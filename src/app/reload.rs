@@ -5,35 +5,28 @@
 mod tests;
 
 use std::future::pending;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use super::finding_reports;
-use crate::provider::composite::SelfFindings;
-use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Weight};
+use super::RunError;
+use crate::telemetry::health::Check;
 use crate::telemetry::metrics::Metrics;
-use configuration::Config;
+use cluster_state::clock;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
-use findings::codes::GM603;
-use findings::own;
+use configuration::{Config, Flags};
 use limits::file;
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
-/// minute after the object was written. File system events do not report such a change.
-const EVERY: Duration = Duration::from_secs(5);
+/// minute after the object was written. File system events do not report such a change. A
+/// refused file is tried again each time: what it names, such as the file of an authority,
+/// may come later.
+const EVERY: Duration = Duration::from_secs(10);
 
-/// How often a refused file is tried again: what it names, such as the file of an
-/// authority, may come later.
-const RETRY: Duration = Duration::from_secs(30);
-
-/// Replicas that share a file start again at different times of this many milliseconds.
-const SPREAD_MS: u64 = 30_000;
+/// The longest time between a valid change and its use, so that replicas that share a file
+/// start again at different times.
+const SPREAD: Duration = Duration::from_secs(30);
 
 /// A valid configuration with its clients.
 #[derive(Debug)]
@@ -44,95 +37,62 @@ pub(crate) struct Loaded {
     pub(crate) clients: Clients,
 }
 
-/// Follows the file.
-#[derive(Debug)]
-pub(super) struct Reload {
-    /// The file with the text in force.
-    file: Option<ConfigFile>,
-    /// Why the file is refused.
-    check: Check,
-    metrics: Arc<Metrics>,
-    /// The time between a valid change and its use.
-    pause: Duration,
-}
-
-impl Reload {
-    /// The text of `file` is in force. `pod` is the name of this replica.
-    pub(super) fn new(file: Option<ConfigFile>, pod: &str, telemetry: &Telemetry) -> Self {
-        telemetry.metrics.config_reload_failures_total.add([], 0);
-        Self {
+impl Loaded {
+    /// Reads what the flags name.
+    pub(crate) fn by(flags: &Flags) -> Result<Self, RunError> {
+        let (config, file) = flags.load()?;
+        let clients = Clients::new(&config)?;
+        Ok(Self {
+            config,
             file,
-            check: telemetry
-                .health
-                .register("configuration", Weight::Detail, None),
-            metrics: telemetry.metrics.clone(),
-            pause: pause(pod),
-        }
-    }
-
-    /// The finding that the file is refused.
-    pub(super) fn refused(&self) -> SelfFindings {
-        let check = self.check.clone();
-        let path = self
-            .file
-            .as_ref()
-            .map(|file| file.path.display().to_string());
-        let path = path.unwrap_or_default();
-        finding_reports::own(&self.metrics, &GM603, move || {
-            check.trouble().map(|why| own::configuration(&path, &why))
+            clients,
         })
     }
+}
 
-    /// Waits for a valid version of the file with another text, or for any valid version
-    /// after a hangup.
-    pub(super) async fn next(&self, hangups: &mut mpsc::Receiver<()>) -> Box<Loaded> {
-        let Some(file) = &self.file else {
-            return pending().await;
+/// Waits for a valid version of the file with another text than the one in force, or for any
+/// valid version after a hangup. `refused` has why the file stays out.
+pub(super) async fn changed(
+    file: Option<&ConfigFile>,
+    hangups: &mut mpsc::Receiver<()>,
+    refused: &Check,
+    metrics: &Metrics,
+) -> Box<Loaded> {
+    let Some(file) = file else {
+        return pending().await;
+    };
+    let mut former = Ok(file.text.clone());
+    loop {
+        let is_asked = tokio::select! {
+            () = tokio::time::sleep(EVERY) => false,
+            Some(()) = hangups.recv() => true,
         };
-        let mut former = Ok(file.text.clone());
-        let mut refused: Option<Instant> = None;
-        loop {
-            let is_asked = tokio::select! {
-                () = tokio::time::sleep(EVERY) => false,
-                Some(()) = hangups.recv() => true,
-            };
-            let text = read(file).await;
-            // A file that is being written is another one at the next look.
-            let is_stable = text == former;
-            former.clone_from(&text);
-            if !is_asked {
-                if text.as_ref() == Ok(&file.text) {
-                    refused = None;
-                    self.check.set(None);
-                    continue;
-                }
-                if !is_stable || refused.is_some_and(|at| at.elapsed() < RETRY) {
-                    refused = refused.filter(|_| is_stable);
-                    continue;
-                }
-            }
-            match resolve(file, text).await {
+        let text = read(file).await;
+        // A file that is being written is another one at the next look.
+        let is_stable = std::mem::replace(&mut former, text.clone()) == text;
+        if !is_asked && !is_stable {
+            continue;
+        }
+        let is_wanted = is_asked || text.as_ref() != Ok(&file.text);
+        let reason = match is_wanted {
+            false => None,
+            true => match resolve(file, text).await {
                 Ok(loaded) => {
                     if !is_asked {
-                        tokio::time::sleep(self.pause).await;
+                        tokio::time::sleep(SPREAD.mul_f64(clock::jitter())).await;
                     }
                     return loaded;
                 }
-                Err(reason) => {
-                    refused = Some(Instant::now());
-                    self.refuse(&reason);
-                }
-            }
-        }
-    }
-
-    fn refuse(&self, reason: &str) {
-        let line = reason.lines().next().map(str::to_owned);
-        if self.check.trouble() != line {
+                Err(reason) => Some(reason),
+            },
+        };
+        let first_line = reason.as_ref().and_then(|it| it.lines().next());
+        if refused.set(first_line.map(str::to_owned))
+            && let Some(reason) = reason
+        {
             tracing::error!("the configuration in force stays in use: {reason}");
-            self.metrics.config_reload_failures_total.add([], 1);
+            metrics.config_reload_failures_total.add([], 1);
         }
-        self.check.set(line);
     }
 }
 
@@ -162,14 +122,4 @@ async fn read(file: &ConfigFile) -> Result<String, String> {
     let path = file.path.clone();
     let bytes = file::run_blocking(move || file::read(&path)).await??;
     String::from_utf8(bytes).map_err(|error| error.to_string())
-}
-
-/// A time that depends on the name of the pod. None without a name.
-fn pause(pod: &str) -> Duration {
-    if pod.is_empty() {
-        return Duration::ZERO;
-    }
-    let mut hasher = DefaultHasher::new();
-    pod.hash(&mut hasher);
-    Duration::from_millis(hasher.finish() % SPREAD_MS)
 }

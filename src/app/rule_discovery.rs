@@ -6,17 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::rule_backend::{refused, unlisted};
+use crate::cli::flags::RuleFlags;
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules::{InForce, RuleProvider};
-use crate::telemetry::Telemetry;
-use crate::telemetry::health::Weight;
+use crate::telemetry::health::{Health, Weight};
+use crate::telemetry::metrics::Metrics;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
@@ -35,33 +36,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause after a round with a failure.
 const SOONER: Duration = Duration::from_secs(10);
 
-/// Intervals with the names of prometheus-adapter's flags.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RuleTimes {
-    /// `--metrics-relist-interval`.
-    pub relist: Duration,
-    /// `--metrics-max-age`: the greatest age of a series' newest sample.
-    pub max_age: Duration,
-    /// `--rule-max-age`: how long an answer is cached.
-    pub answer: Duration,
-}
-
 /// The inputs of the rounds.
 #[derive(Debug)]
-pub(crate) struct RuleDiscovery {
+pub(super) struct RuleDiscovery {
     /// The usable `rules`.
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    /// The faults of the other rules. They have already been logged.
-    pub faults: Vec<String>,
     pub prometheus: Arc<PromqlClient>,
     /// Lists the cluster's kinds.
     pub client: Client,
     pub provider: Arc<RuleProvider>,
     pub conditions: Arc<RuleConditions>,
-    pub times: RuleTimes,
-    pub telemetry: Telemetry,
+    pub flags: RuleFlags,
+    pub metrics: Arc<Metrics>,
 }
 
 /// The results of earlier rounds.
@@ -75,40 +63,28 @@ struct Discovered {
 const KINDS: &str = "kinds of the cluster";
 
 impl RuleDiscovery {
-    /// Runs until cancelled.
-    pub(crate) async fn run(self) {
-        let (ended, is_over) = watch::channel(false);
-        self.register_checks(is_over);
-        for of in ["series", "kinds"] {
-            self.count_failures(of, 0);
-        }
-        let mut known = Discovered::default();
-        loop {
-            let failed = self.round(&mut known).await;
-            ended.send_replace(true);
-            let wait = match failed {
-                true => self.times.relist.min(SOONER),
-                false => self.times.relist,
-            };
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    fn register_checks(&self, is_over: watch::Receiver<bool>) {
-        let health = &self.telemetry.health;
-        // If Prometheus does not answer, a round takes minutes.
-        let patience = Instant::now() + PATIENCE;
+    /// Registers the check of readiness for the first round. If Prometheus does not answer, a
+    /// round takes minutes.
+    pub(super) fn first_round(health: &Health) -> Arc<AtomicBool> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (ended, patience) = (Arc::clone(&is_over), Instant::now() + PATIENCE);
         health.register_fn("rules", Weight::Readiness, move || {
-            let waits = !*is_over.borrow() && Instant::now() < patience;
+            let waits = !ended.load(Ordering::Relaxed) && Instant::now() < patience;
             waits.then(|| "the search for the series of the rules has not ended".to_owned())
         });
-        let (faults, conditions) = (self.faults.clone(), Arc::clone(&self.conditions));
-        health.register_fn("rule-series", Weight::Detail, move || {
-            let findings = conditions.findings(clock::now()).into_iter();
-            let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
-            let all: Vec<String> = faults.iter().cloned().chain(findings).collect();
-            (!all.is_empty()).then(|| all.join("; "))
-        });
+        is_over
+    }
+
+    /// Runs until cancelled.
+    pub(super) async fn run(self, first_round: Arc<AtomicBool>) {
+        let mut known = Discovered::default();
+        loop {
+            let is_whole = self.round(&mut known).await;
+            first_round.store(true, Ordering::Relaxed);
+            let relist = self.flags.metrics_relist_interval;
+            let wait = if is_whole { relist } else { relist.min(SOONER) };
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// The usable rules of both kinds.
@@ -116,41 +92,39 @@ impl RuleDiscovery {
         self.rules.iter().chain(&self.external_rules)
     }
 
-    /// Runs a round. Returns whether something failed.
+    /// Runs a round. Returns whether nothing failed.
     async fn round(&self, known: &mut Discovered) -> bool {
         let began = Instant::now();
         // Needed even without rules, because `resourceRules` use this client too.
         self.prometheus.renew().await;
-        let failed = self.all_rules().next().is_some() && self.search(known).await;
+        let is_whole = self.all_rules().next().is_none() || self.search(known).await;
         // With some ten thousand shapes this takes seconds.
         let (rules, external_rules) = (self.rules.clone(), self.external_rules.clone());
         let seen = known.clone();
         let made = tokio::task::spawn_blocking(move || in_force(rules, external_rules, seen)).await;
-        let Ok(in_force) = made else {
-            return true;
-        };
-        self.show(began, failed, &in_force.registry, known);
-        self.provider.publish(in_force);
-        failed
+        let duration = &self.metrics.rule_relist_duration_seconds;
+        duration.set([], began.elapsed().as_secs_f64());
+        match made {
+            Ok(in_force) => self.provider.publish(in_force),
+            Err(_) => return false,
+        }
+        is_whole
     }
 
     /// Lists the kinds of the cluster and the series of each selector. Returns whether
-    /// something failed.
+    /// nothing failed.
     async fn search(&self, known: &mut Discovered) -> bool {
         let kinds = served::kinds(&self.client).await;
         let failure = kinds.as_ref().err().map(unlisted);
-        let mut failed = failure.is_some();
+        let mut is_whole = failure.is_none();
         self.conditions.searched(KINDS, failure, clock::now());
-        match kinds {
-            Ok(kinds) => {
-                known.kinds = kinds;
-                self.check_overrides(&known.kinds);
-            }
-            Err(_) => self.count_failures("kinds", 1),
+        if let Ok(kinds) = kinds {
+            known.kinds = kinds;
+            self.check_overrides(&known.kinds);
         }
         let selectors = self.all_rules().map(|rule| rule.series_query.clone());
         let selectors: BTreeSet<String> = selectors.collect();
-        let since = clock::now() - self.times.max_age;
+        let since = clock::now() - self.flags.max_age();
         let searches = selectors.into_iter().map(|selector| async move {
             let found = self.prometheus.series(&selector, since).await;
             (selector, found)
@@ -160,17 +134,12 @@ impl RuleDiscovery {
         let found: Vec<_> = searches.collect().await;
         for (selector, shapes) in found {
             self.record(&selector, &shapes);
-            match shapes {
-                Ok(shapes) => {
-                    known.series.insert(selector, shapes);
-                }
-                Err(_) => {
-                    failed = true;
-                    self.count_failures("series", 1);
-                }
+            is_whole &= shapes.is_ok();
+            if let Ok(shapes) = shapes {
+                known.series.insert(selector, shapes);
             }
         }
-        failed
+        is_whole
     }
 
     /// Records the search for the series of a selector, for its rules.
@@ -206,28 +175,6 @@ impl RuleDiscovery {
             let key = format!("{}.resources.overrides", rule.place);
             self.conditions.searched(&key, failure, clock::now());
         }
-    }
-
-    /// Counts failed searches of `series` or `kinds`.
-    fn count_failures(&self, of: &str, count: u64) {
-        let failures = &self.telemetry.metrics.rule_relist_failures_total;
-        failures.add([of], count);
-    }
-
-    /// Shows the numbers of a round in `/metrics`.
-    fn show(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
-        let metrics = &self.telemetry.metrics;
-        let took = began.elapsed().as_secs_f64();
-        metrics.rule_relist_duration_seconds.set([], took);
-        if !failed {
-            let last = &metrics.rule_relist_last_success_timestamp_seconds;
-            last.set([], clock::now().as_secs_f64());
-        }
-        let provided = &metrics.rule_metrics;
-        provided.set(["custom"], registry.custom.len() as f64);
-        provided.set(["external"], registry.external.len() as f64);
-        let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
-        metrics.rule_series_shapes.set([], shapes as f64);
     }
 }
 

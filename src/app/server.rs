@@ -3,385 +3,361 @@
 //! No part waits for another to be up. Each part reports what it waits for in a health
 //! check; the server is ready when all of them pass.
 
-mod certificates;
 #[cfg(test)]
 mod tests;
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-
-use super::engine::{Engine, Wiring};
-use super::reload::{Loaded, Reload};
-use super::rule_discovery::{RuleDiscovery, RuleTimes};
-use super::shutdown::Shutdown;
-use super::signals::Signals;
-use super::tasks::{TaskEnded, Tasks};
-use super::trusted::Overlay;
-use super::{cluster_checks, finding_reports, gpus, metrics, rule_backend, trusted};
+use super::engine::{self, Engine};
+use super::reload::{self, Loaded};
+use super::rule_discovery::RuleDiscovery;
+use super::tasks::{Signals, Tasks};
+use super::{RunError, certificate, cluster_checks, finding_reports, metrics, rule_backend, trust};
+use crate::api::request::Backend;
 use crate::api::{Api, router};
+use crate::cli::flags::{Listening, RuleFlags, ServeArgs};
 use crate::provider::composite::{Composite, SelfFindings};
 use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::Weight;
+use crate::telemetry::health::{Check, Weight};
 use aggregated_apiserver::api::service::into_service;
-use aggregated_apiserver::certificates::files::Files;
-use aggregated_apiserver::certificates::pair::Pair;
+use aggregated_apiserver::certificates::Serving;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsError, TlsOptions};
-use cluster_state::authentication;
+use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsOptions};
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
-use cluster_state::error::ClientError;
 use cluster_state::health::WatchRegistry;
-use cluster_state::inventory::Watches;
-use cluster_state::registration::{RESOURCE_APISERVICES, RegistrationSettings};
+use cluster_state::inventory::{WatchSettings, Watches};
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
-use configuration::clients::Clients;
-use findings::codes::GM604;
+use configuration::flags::ConfigFile;
+use findings::own;
 use prometheus_source::cache::QueryCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: usize = 64;
 
-/// The watches that readiness waits for.
-const WATCHED: [&str; 3] = ["pods", "namespaces", "nodes"];
-
 /// How often a review is sent until one is known to be allowed.
 const REVIEW_AGAIN: Duration = Duration::from_secs(1);
 
-/// The source of the serving certificate.
-#[derive(Clone, Debug)]
-pub(crate) enum CertificateSource {
-    /// Two files that another program writes.
-    Files(Files),
-    /// A pair that was made in memory.
-    Made(Pair),
-    /// The server's own, signed with the authority in a Secret.
-    Managed(RegistrationSettings),
-}
+/// How much longer than the longest window deleted pods are kept, because samples may
+/// arrive this late.
+const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
 
-/// The connections to kube-apiserver.
-#[derive(Clone, Debug)]
-pub(crate) struct ClusterAccesses {
-    /// For objects and registration.
-    pub lister: ClusterAccess,
-    /// For TokenReviews and the authentication ConfigMap.
-    pub authentication: ClusterAccess,
-    /// For SubjectAccessReviews.
-    pub authorization: ClusterAccess,
-}
-
-/// How the authentication ConfigMap is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthenticationLookup {
-    /// Read; the server is not ready until it was read.
-    Required,
-    /// Read; the server is ready without it (`--authentication-tolerate-lookup-failure`).
-    Tolerated,
-    /// Not read (`--authentication-skip-lookup`).
-    Skipped,
-}
-
-pub(crate) struct ServerSettings {
-    /// The configuration, with the address of Prometheus.
-    pub loaded: Loaded,
-    pub rules: RuleTimes,
-    /// The API's port.
-    pub tcp: TcpListener,
-    /// The operators' port.
-    pub operators: Option<TcpListener>,
-    pub offer: TlsOptions,
-    pub certificate: CertificateSource,
-    pub accesses: ClusterAccesses,
-    pub lookup: AuthenticationLookup,
-    /// Flags that replace keys of the authentication ConfigMap.
-    pub overlay: Overlay,
-    /// Times and sizes of the security layers.
-    pub security: SecuritySettings,
-    /// The time from the signal to draining (`--shutdown-delay-duration`).
-    pub shutdown_delay: Duration,
-    /// The name of this replica's pod; empty outside of a cluster.
-    pub pod: String,
-}
-
-/// Why the server stopped to serve.
-pub(crate) enum Ended {
-    /// A signal asked for it.
-    Stopped,
-    /// There is another configuration, with which it must run again.
-    Changed(Box<Loaded>),
-}
-
-/// Why the server cannot run. For everything else it waits.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    /// The kubeconfig or the pod's service account cannot be used.
-    #[error(transparent)]
-    Cluster(#[from] ClientError),
-    /// TLS cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Task(#[from] TaskEnded),
-    /// A family of metrics is declared wrongly.
-    #[error(transparent)]
-    Metrics(#[from] prometheus::Error),
-}
-
-/// Selects watches of a registry that fail, with the reason.
-type WatchTroubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
-
-/// The tasks that run beside the listener.
-struct Background {
-    telemetry: Telemetry,
-    tasks: Tasks,
-    /// Findings about the server itself.
-    own: Vec<SelfFindings>,
-}
-
-/// Serves until a signal stops it or the configuration changes, then drains.
+/// Serves until a signal stops it, again and again while the configuration changes.
 ///
 /// # Errors
-/// When a kubeconfig or the service account cannot be used, or a task ends.
-pub(crate) async fn run(
-    settings: ServerSettings,
-    signals: &mut Signals,
-) -> Result<Ended, RunError> {
-    let accesses = settings.accesses;
-    let lister = Client::connect(&accesses.lister).await?;
-    let authentication = Client::connect(&accesses.authentication).await?;
-    let authorization = Client::connect(&accesses.authorization).await?;
-    let mut telemetry = Telemetry::new()?;
-    telemetry.configuration = Arc::new(settings.loaded.config.shown());
-    let shutdown = Shutdown::new(&telemetry.health);
-    let mut background = Background {
-        telemetry: telemetry.clone(),
-        tasks: Tasks::new(shutdown.draining()),
-        own: Vec::new(),
-    };
-    let Loaded {
-        config,
-        file,
-        clients,
-    } = settings.loaded;
-    let mut certificate = settings.certificate;
-    if let CertificateSource::Managed(registered) = &mut certificate
-        && config.resource_rules.is_some()
-    {
-        registered.apiservices.extend(RESOURCE_APISERVICES);
+/// When flags or files are invalid, a port is in use, or a task ends.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<(), RunError> {
+    let mut signals = Signals::of_process()?;
+    let mut loaded = Loaded::by(&args.prometheus)?;
+    let ports = Ports::bind(&args.listening)?;
+    while let Some(changed) = run(args, loaded, &ports, &mut signals).await? {
+        for warning in &changed.config.warnings {
+            tracing::warn!("{warning}");
+        }
+        tracing::info!("the configuration has changed: the server starts again");
+        loaded = *changed;
     }
-    let certificates = background.keep_certificate(certificate, &lister, &shutdown);
-    let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
-    let reload = Reload::new(file, &settings.pod, &telemetry);
-    background.own.push(reload.refused());
-    let provider = background.provide(config, clients, settings.rules, &lister);
-    let api = Api::new(provider, clock::now, telemetry);
-    if let Some(tcp) = settings.operators {
-        background.serve_operators(tcp, &api, &shutdown);
-    }
-    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
-    background.follow_reviews(Arc::clone(&reviewer));
-    let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
-    let listener = Listener::new(settings.tcp, tls, Limits::default());
-    let now = Arc::new(SystemTime::now);
-    let authorities = Arc::clone(&trust);
-    let security = Security::new(trust, reviewer, now, settings.security, api.counters());
-    background.serve_api(listener, &api, security, authorities, &shutdown);
-    let mut tasks = background.tasks;
-    let ended = tokio::select! {
-        _ = signals.stop.recv() => Ended::Stopped,
-        changed = reload.next(&mut signals.hangup) => Ended::Changed(changed),
-        error = tasks.ended() => return Err(error.into()),
-    };
-    let hurry = async {
-        let _ = signals.stop.recv().await;
-    };
-    shutdown
-        .run(settings.shutdown_delay, tasks.all_ended(), hurry)
-        .await;
-    Ok(ended)
+    Ok(())
 }
 
-impl Background {
-    fn serve_operators(&mut self, tcp: TcpListener, api: &Api, shutdown: &Shutdown) {
-        let limits = Limits {
-            connections: OPERATORS,
-            ..Limits::default()
-        };
-        let listener = Listener::without_tls(tcp, limits);
-        let service = into_service(router::operators(api));
-        let serving = listener.run(service, shutdown.draining());
-        self.tasks.spawn_draining("operators' port", serving);
-    }
+/// The bound ports, which stay bound while the server starts again: clients wait then.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    pub(crate) api: TcpListener,
+    operators: Option<TcpListener>,
+}
 
-    fn serve_api(
-        &mut self,
-        listener: Listener,
-        api: &Api,
-        security: Security,
-        trust: Arc<TrustStore>,
-        shutdown: &Shutdown,
-    ) {
-        let metrics = &self.telemetry.metrics;
-        metrics::of_security(metrics, Arc::clone(api.counters()));
-        let listener = listener
-            .front_proxies(move |peer| {
-                peer.is_front_proxy(trust.current().as_ref(), SystemTime::now())
-            })
-            .leaving(shutdown.leaving());
-        let connections = listener.connections();
-        metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
-        let routes = router::routes(api);
-        let service = into_service(router::secured(routes, api, &Arc::new(security)));
-        let serving = listener.run(service, shutdown.draining());
-        self.tasks.spawn_draining("port of the API", serving);
-    }
-
-    fn follow_trust(
-        &mut self,
-        lookup: AuthenticationLookup,
-        overlay: Overlay,
-        client: &Client,
-    ) -> Arc<TrustStore> {
-        let trust = Arc::new(TrustStore::default());
-        let (sender, texts) = watch::channel(None);
-        let is_read = lookup != AuthenticationLookup::Skipped && !overlay.is_complete();
-        if !is_read && overlay.files.is_empty() {
-            return trust;
+impl Ports {
+    pub(crate) fn bind(args: &Listening) -> Result<Self, RunError> {
+        let address = SocketAddr::new(args.bind_address, args.secure_port);
+        let api = bind(address, "--secure-port")?;
+        let operators = args.metrics_bind_address;
+        let operators = operators.map(|address| bind(address, "--metrics-bind-address"));
+        if let Ok(address) = api.local_addr() {
+            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
         }
-        let weight = match lookup {
-            AuthenticationLookup::Tolerated if is_read => Weight::Detail,
-            _ => Weight::Readiness,
-        };
-        if is_read {
-            let registry = WatchRegistry::default();
-            self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
-            let metrics = &self.telemetry.metrics;
-            metrics::of_watches(metrics, registry.clone(), &[authentication::NAME]);
-            let followed = authentication::follow(client.clone(), registry, sender);
-            self.tasks.spawn("authentication ConfigMap", followed);
+        Ok(Self {
+            api,
+            operators: operators.transpose()?,
+        })
+    }
+}
+
+/// Binds a port, which `flag` selects. `[::]` also accepts IPv4, and is `0.0.0.0` where the
+/// kernel has no IPv6.
+fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, RunError> {
+    let bound = match TcpListener::bind(address) {
+        Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
         }
-        let waiting = Some(trusted::WAITING);
-        let health = &self.telemetry.health;
-        let check = health.register("client-authorities", weight, waiting);
-        let followed = trusted::follow(texts, overlay, Arc::clone(&trust), check);
-        self.tasks.spawn("authorities of clients", followed);
-        trust
-    }
+        bound => bound,
+    };
+    let listener = bound.and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    listener.map_err(|error| RunError::Port {
+        address,
+        error,
+        flag,
+    })
+}
 
-    /// The providers of a configuration.
-    fn provide(
-        &mut self,
-        config: Config,
-        clients: Clients,
-        times: RuleTimes,
-        client: &Client,
-    ) -> Arc<Composite> {
-        let telemetry = self.telemetry.clone();
-        metrics::of_configuration(&telemetry.metrics, &config);
-        let (watches, registry) = self.watch(&config, client);
-        let inventory = watches.subscribe();
-        let conditions = self.rule_conditions();
-        let objects = rule_backend::ClusterNames {
-            inventory: inventory.clone(),
-            client: client.clone(),
-            conditions: Arc::clone(&conditions),
-        };
-        self.tasks.spawn("watches", watches.ended());
-        let prometheus = Arc::new(clients.promql);
-        let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, times.answer);
-        metrics::of_rule_queries(&telemetry.metrics, cache.clone());
-        let answers = rule_backend::StoreBackend {
-            cache,
-            conditions: Arc::clone(&conditions),
-        };
-        let wiring = Wiring::new(&config, inventory.clone(), telemetry.clone());
-        let gpus = Arc::clone(&wiring.provider);
-        let (objects, answers) = (Box::new(objects), Box::new(answers));
-        let provider = RuleProvider::new(objects, answers, Arc::clone(&conditions))
-            .beside(gpus.listed())
-            .with_usage(config.resource_rules.clone());
-        let provider = Arc::new(provider);
-        let discovery = RuleDiscovery {
-            rules: config.rules.usable.clone(),
-            external_rules: config.external_rules.usable.clone(),
-            faults: config.faults.clone(),
-            prometheus,
-            client: client.clone(),
-            provider: Arc::clone(&provider),
-            conditions,
-            times,
-            telemetry: telemetry.clone(),
-        };
-        self.tasks.spawn("discovery of rules", discovery.run());
-        let checks = cluster_checks::follow(client.clone(), telemetry.metrics);
-        self.tasks.spawn("checks of the cluster", checks);
-        if config.gpus_enabled {
-            let engine = Engine::new(config, clients.prometheus, wiring.clone());
-            let polling = gpus::poll(engine, wiring, inventory, registry);
-            self.tasks.spawn("polling", polling);
+/// Another handle of a bound port.
+fn another(port: &TcpListener) -> Result<tokio::net::TcpListener, RunError> {
+    Ok(tokio::net::TcpListener::from_std(port.try_clone()?)?)
+}
+
+async fn connect(kubeconfig: &Option<PathBuf>) -> Result<Client, RunError> {
+    let access = kubeconfig.clone().map(ClusterAccess::Kubeconfig);
+    Ok(Client::connect(&access.unwrap_or(ClusterAccess::InCluster)).await?)
+}
+
+/// Serves a configuration until a signal stops the server, or returns the next configuration,
+/// with which it must run again.
+pub(crate) async fn run(
+    args: &ServeArgs,
+    loaded: Loaded,
+    ports: &Ports,
+    signals: &mut Signals,
+) -> Result<Option<Box<Loaded>>, RunError> {
+    let client = connect(&args.cluster.lister_kubeconfig).await?;
+    let authentication = connect(&args.cluster.authentication_kubeconfig).await?;
+    let authorization = connect(&args.cluster.authorization_kubeconfig).await?;
+    let mut telemetry = Telemetry::new()?;
+    telemetry.configuration = Arc::new(loaded.config.shown());
+    let (health, metrics) = (&telemetry.health, &telemetry.metrics);
+    let readiness = health.register("shutdown", Weight::Readiness, None);
+    let refused = health.register("configuration", Weight::Detail, None);
+    metrics.config_reload_failures_total.add([], 0);
+    let read = clock::now().as_secs_f64();
+    metrics.config_last_success_timestamp_seconds.set([], read);
+    let mut tasks = Tasks::default();
+    let file = loaded.file.clone();
+
+    let has_usage = loaded.config.resource_rules.is_some();
+    let serving = certificate::start(&args.listening, has_usage, &client, &telemetry, &mut tasks)?;
+    let own = own_findings(&serving, file.as_ref(), &refused);
+    let provider = provide(loaded, &args.rules, client, own, &telemetry, &mut tasks);
+    finding_reports::count_before_scrape(metrics, Arc::clone(&provider));
+    let api = Api::new(provider, clock::now, telemetry.clone());
+    serve_operators(ports, &api, &mut tasks)?;
+    let (cluster, follow) = (&args.cluster, authentication.clone());
+    let trust = trust::start(cluster, &args.trust, follow, &telemetry, &mut tasks);
+    let reviewer = review(authentication, authorization, &telemetry, &mut tasks);
+    let now = Arc::new(SystemTime::now);
+    let settings = security_settings(args);
+    let security = Security::new(Arc::clone(&trust), reviewer, now, settings, api.counters());
+    let listener = api_listener(args, ports, serving)?;
+    serve_api(listener, &api, security, trust, &telemetry, &mut tasks);
+
+    let changed = tokio::select! {
+        _ = signals.stop.recv() => None,
+        changed = reload::changed(file.as_ref(), &mut signals.hangup, &refused, metrics) => {
+            Some(changed)
         }
-        let own = std::mem::take(&mut self.own);
-        Arc::new(Composite::new(Some(provider), gpus, own))
-    }
+        error = tasks.ended() => return Err(error.into()),
+    };
+    let delay = args.listening.shutdown_delay_duration;
+    let hurry = async { signals.stop.recv().await.unwrap_or(()) };
+    let is_hurried = tasks.stop(&readiness, delay, hurry).await;
+    Ok(changed.filter(|_| !is_hurried))
+}
 
-    /// The conditions of rules, none yet, which are findings of the server.
-    fn rule_conditions(&mut self) -> Arc<RuleConditions> {
-        let conditions = Arc::new(RuleConditions::default());
-        let read = Arc::clone(&conditions);
-        let find = move || read.findings(clock::now());
-        let own = finding_reports::own(&self.telemetry.metrics, &GM604, find);
-        self.own.push(own);
-        conditions
-    }
+/// The findings that the certificate is lost, or the changed configuration refused.
+fn own_findings(serving: &Serving, file: Option<&ConfigFile>, refused: &Check) -> SelfFindings {
+    let (status, refused) = (serving.status.clone(), refused.clone());
+    let path = file.map(|file| file.path.display().to_string());
+    let path = path.unwrap_or_default();
+    Arc::new(move || {
+        let lost = status.borrow().lost().map(own::certificate);
+        let refused = refused.trouble();
+        let refused = refused.map(|why| own::configuration(&path, &why));
+        lost.into_iter().chain(refused).collect()
+    })
+}
 
-    /// Starts the watches of the cluster's objects.
-    fn watch(&self, config: &Config, client: &Client) -> (Watches, WatchRegistry) {
-        let registry = WatchRegistry::default();
-        let watches = Watches::start(client, &registry, gpus::watching(config));
-        let unready = WatchRegistry::unready;
-        self.show_watches("cluster-objects", Weight::Readiness, &registry, unready);
-        self.show_watches("watches", Weight::Detail, &registry, WatchRegistry::unwell);
-        let metrics = &self.telemetry.metrics;
-        metrics::of_watches(metrics, registry.clone(), &WATCHED);
-        metrics::of_inventory(metrics, watches.subscribe());
-        (watches, registry)
+/// The providers of a configuration, with the tasks behind them.
+fn provide(
+    loaded: Loaded,
+    flags: &RuleFlags,
+    client: Client,
+    own: SelfFindings,
+    telemetry: &Telemetry,
+    tasks: &mut Tasks,
+) -> Arc<Composite> {
+    let Loaded {
+        config, clients, ..
+    } = loaded;
+    let metrics = &telemetry.metrics;
+    let (watches, registry) = watch(&config, &client, telemetry);
+    let inventory = watches.subscribe();
+    tasks.spawn("watches", watches.ended());
+    let checks = cluster_checks::follow(client.clone(), Arc::clone(metrics));
+    tasks.spawn("checks of the cluster", checks);
+    let gpus = engine::provider(&config);
+    let conditions = Arc::new(RuleConditions::default());
+    let prometheus = Arc::new(clients.promql);
+    let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, flags.rule_max_age);
+    metrics::of_rule_queries(metrics, cache.clone());
+    let objects = rule_backend::ClusterNames {
+        inventory: inventory.clone(),
+        client: client.clone(),
+        conditions: Arc::clone(&conditions),
+    };
+    let store = rule_backend::StoreBackend {
+        cache,
+        conditions: Arc::clone(&conditions),
+    };
+    let (objects, store) = (Box::new(objects), Box::new(store));
+    let rules = RuleProvider::new(objects, store, Arc::clone(&conditions))
+        .beside(gpus.listed())
+        .with_usage(config.resource_rules.clone());
+    let rules = Arc::new(rules);
+    let discovery = RuleDiscovery {
+        rules: config.rules.usable.clone(),
+        external_rules: config.external_rules.usable.clone(),
+        prometheus,
+        client,
+        provider: Arc::clone(&rules),
+        conditions: Arc::clone(&conditions),
+        flags: flags.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    let first_round = RuleDiscovery::first_round(&telemetry.health);
+    tasks.spawn("discovery of rules", discovery.run(first_round));
+    check_rules(&config, &conditions, telemetry);
+    let of_rules: SelfFindings = Arc::new(move || conditions.findings(clock::now()));
+    if config.gpus_enabled {
+        let source = clients.prometheus;
+        let engine = Engine::new(config, source, inventory, Arc::clone(&gpus), telemetry);
+        tasks.spawn("polling", engine.run_in_cluster(registry));
     }
+    Arc::new(Composite::new(Some(rules), gpus, vec![own, of_rules]))
+}
 
-    fn show_watches(
-        &self,
-        name: &'static str,
-        weight: Weight,
-        registry: &WatchRegistry,
-        troubles: WatchTroubles,
-    ) {
-        let registry = registry.clone();
-        self.telemetry.health.register_fn(name, weight, move || {
-            let troubles = troubles(&registry).into_iter();
-            let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
-            words.reduce(|one, other| format!("{one}; {other}"))
-        });
-    }
+/// Registers the check of rules: their faults in the file, and those without values.
+fn check_rules(config: &Config, conditions: &Arc<RuleConditions>, telemetry: &Telemetry) {
+    let (faults, conditions) = (config.faults.clone(), Arc::clone(conditions));
+    let health = &telemetry.health;
+    health.register_fn("rule-series", Weight::Detail, move || {
+        let findings = conditions.findings(clock::now()).into_iter();
+        let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
+        let all = faults.iter().cloned().chain(findings);
+        all.reduce(|one, other| format!("{one}; {other}"))
+    });
+}
 
-    /// Sends a review at an interval until one is known to be allowed. Without reviews the
-    /// server refuses every request and is not ready.
-    fn follow_reviews(&mut self, reviewer: Arc<KubeReviewer>) {
-        let judged = Arc::clone(&reviewer);
-        let health = &self.telemetry.health;
-        health.register_fn("reviews", Weight::Readiness, move || judged.forbidden());
-        self.tasks.spawn("reviews", async move {
-            loop {
-                reviewer.ask_again().await;
-                tokio::time::sleep(REVIEW_AGAIN).await;
-            }
-        });
+/// Starts the watches of the cluster's objects.
+fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> (Watches, WatchRegistry) {
+    let registry = WatchRegistry::default();
+    let settings = WatchSettings {
+        gpus: config.gpu_resources.clone(),
+        exporter_containers: config.exporters.containers.clone(),
+        remember: config.policy.max_window + REMEMBERED_BEYOND,
+    };
+    let watches = Watches::start(client, &registry, settings);
+    let Telemetry {
+        health, metrics, ..
+    } = telemetry;
+    let all = registry.clone();
+    let unready = move || all.unready();
+    metrics::check_watches(health, "cluster-objects", Weight::Readiness, unready);
+    let all = registry.clone();
+    metrics::check_watches(health, "watches", Weight::Detail, move || all.unwell());
+    metrics::of_watches(metrics, registry.clone());
+    metrics::of_inventory(metrics, watches.subscribe());
+    (watches, registry)
+}
+
+fn serve_operators(ports: &Ports, api: &Api, tasks: &mut Tasks) -> Result<(), RunError> {
+    let Some(port) = &ports.operators else {
+        return Ok(());
+    };
+    let limits = Limits {
+        connections: OPERATORS,
+        ..Limits::default()
+    };
+    let listener = Listener::without_tls(another(port)?, limits);
+    let service = into_service(router::operators(api));
+    let serving = listener.run(service, tasks.draining());
+    tasks.spawn_draining("operators' port", serving);
+    Ok(())
+}
+
+fn api_listener(args: &ServeArgs, ports: &Ports, serving: Serving) -> Result<Listener, RunError> {
+    let offer = TlsOptions {
+        http2: !args.listening.disable_http2,
+        versions: args.listening.tls_min_version,
+    };
+    let tls = tls::resolving(Arc::new(serving), &ClientAuth::Asked, &offer)?;
+    Ok(Listener::new(another(&ports.api)?, tls, Limits::default()))
+}
+
+fn serve_api(
+    listener: Listener,
+    api: &Api,
+    security: Security,
+    trust: Arc<TrustStore>,
+    telemetry: &Telemetry,
+    tasks: &mut Tasks,
+) {
+    let metrics = &telemetry.metrics;
+    metrics::of_security(metrics, Arc::clone(api.counters()));
+    let listener = listener
+        .front_proxies(move |peer| peer.is_front_proxy(trust.current().as_ref(), SystemTime::now()))
+        .leaving(tasks.leaving());
+    let connections = listener.connections();
+    metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
+    let routes = router::routes(api);
+    let service = into_service(router::secured(routes, api, &Arc::new(security)));
+    let serving = listener.run(service, tasks.draining());
+    tasks.spawn_draining("port of the API", serving);
+}
+
+/// Sends a review at an interval until one is known to be allowed. Without reviews the
+/// server refuses every request and is not ready.
+fn review(
+    authentication: Client,
+    authorization: Client,
+    telemetry: &Telemetry,
+    tasks: &mut Tasks,
+) -> Arc<KubeReviewer> {
+    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
+    let judged = Arc::clone(&reviewer);
+    let health = &telemetry.health;
+    health.register_fn("reviews", Weight::Readiness, move || judged.forbidden());
+    let asked = Arc::clone(&reviewer);
+    tasks.spawn("reviews", async move {
+        loop {
+            asked.ask_again().await;
+            tokio::time::sleep(REVIEW_AGAIN).await;
+        }
+    });
+    reviewer
+}
+
+fn security_settings(args: &ServeArgs) -> SecuritySettings {
+    let cluster = &args.cluster;
+    let in_flight = usize::from(args.listening.max_requests_inflight);
+    let always_allowed = cluster.authorization_always_allow_paths.clone();
+    SecuritySettings {
+        always_allowed: always_allowed.unwrap_or_default(),
+        token_life: cluster.authentication_token_webhook_cache_ttl,
+        allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
+        denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
+        values_in_flight: in_flight,
+        fetched_in_flight: vec![in_flight; Backend::COUNT],
+        direct_in_flight: in_flight.div_ceil(4),
+        ..SecuritySettings::default()
     }
 }

@@ -1,10 +1,27 @@
 //! The background tasks in one set: the server does not run on without one of them.
+//!
+//! The server stops in phases (docs/protocol.md, "Stopping"). It becomes unready at once and
+//! continues to serve until the cluster has noticed. Then it accepts no new connection and
+//! completes requests in progress for a short time.
+//!
+//! kube-apiserver has one connection for all users and closes it only after GOAWAY. Open
+//! connections therefore end gracefully early in the delay, while new ones are still
+//! accepted, so that a client that reconnects is answered.
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
+use std::io;
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinSet};
+
+use crate::telemetry::health::Check;
+use aggregated_apiserver::security::settings::VALUES_TIME;
+
+/// The longest time for requests in progress after draining has begun.
+const DRAIN: Duration = VALUES_TIME.saturating_add(Duration::from_secs(3));
 
 /// A task ended before the shutdown.
 #[derive(Debug, thiserror::Error)]
@@ -15,21 +32,24 @@ pub(crate) struct TaskEnded {
 }
 
 /// The tasks of the server. Dropping the set ends them at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tasks {
     running: JoinSet<()>,
     names: HashMap<Id, &'static str>,
-    draining: watch::Receiver<bool>,
+    leaving: watch::Sender<bool>,
+    draining: watch::Sender<bool>,
 }
 
 impl Tasks {
-    /// No task yet. `draining` turns true when all must end.
-    pub(super) fn new(draining: watch::Receiver<bool>) -> Self {
-        Self {
-            running: JoinSet::new(),
-            names: HashMap::new(),
-            draining,
-        }
+    /// Turns true when the connections that are open at that time must end (`Listener::leaving`).
+    pub(super) fn leaving(&self) -> watch::Receiver<bool> {
+        self.leaving.subscribe()
+    }
+
+    /// Turns true when everything must end: listeners (`Listener::run`) and tasks such as
+    /// the poll loop, which runs until then because values are served until then.
+    pub(super) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
     }
 
     /// Runs a task, which is cancelled when draining begins.
@@ -38,7 +58,7 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let mut draining = self.draining.clone();
+        let mut draining = self.draining();
         self.spawn_draining(name, async move {
             tokio::select! {
                 () = task => {}
@@ -70,20 +90,97 @@ impl Tasks {
         }
     }
 
-    /// Waits until all tasks have ended.
-    pub(super) async fn all_ended(mut self) {
-        while self.running.join_next().await.is_some() {}
+    /// Stops the server: fails `readiness`, and drains after `delay`. `hurry` is a further
+    /// signal, which ends everything at once. Returns whether it came.
+    pub(super) async fn stop(
+        mut self,
+        readiness: &Check,
+        delay: Duration,
+        hurry: impl Future<Output = ()>,
+    ) -> bool {
+        let phases = async {
+            tracing::info!("stopping: not ready");
+            readiness.set(Some("the server is stopping".to_owned()));
+            // Time for the removal of the endpoint, so that a client that reconnects finds
+            // another replica.
+            let notice = delay / 4;
+            tokio::time::sleep(notice).await;
+            tracing::info!("stopping: clients are asked to close their connections");
+            self.leaving.send_replace(true);
+            tokio::time::sleep(delay - notice).await;
+            tracing::info!("stopping: draining");
+            self.draining.send_replace(true);
+            let all_ended = async { while self.running.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(DRAIN, all_ended).await;
+        };
+        tokio::select! {
+            () = hurry => true,
+            () = phases => false,
+        }
+    }
+}
+
+/// Requests to the running server.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// SIGINT and SIGTERM: the first drains, the second ends the process at once.
+    pub(crate) stop: mpsc::Receiver<()>,
+    /// SIGHUP: the configuration is read again.
+    pub(crate) hangup: mpsc::Receiver<()>,
+}
+
+impl Signals {
+    /// Handles the signals from now on, within a Tokio runtime.
+    ///
+    /// # Errors
+    /// When the operating system takes no handler.
+    pub(crate) fn of_process() -> io::Result<Self> {
+        let (stopper, stop) = mpsc::channel(2);
+        let (reloader, hangup) = mpsc::channel(1);
+        for (kind, requests) in [
+            (SignalKind::interrupt(), stopper.clone()),
+            (SignalKind::terminate(), stopper),
+            (SignalKind::hangup(), reloader),
+        ] {
+            let mut signals = signal(kind)?;
+            tokio::spawn(async move {
+                while signals.recv().await.is_some() {
+                    // A full channel has the same request already.
+                    let _ = requests.try_send(());
+                }
+            });
+        }
+        Ok(Self { stop, hangup })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::telemetry::health::{Health, Probe, Weight};
+
+    const DELAY: Duration = Duration::from_secs(5);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn readiness(health: &Health) -> Check {
+        health.register("shutdown", Weight::Readiness, None)
+    }
+
+    /// The time until the signal turns true.
+    async fn turned(mut signal: watch::Receiver<bool>) -> Duration {
+        let began = Instant::now();
+        signal.wait_for(|signal| *signal).await.unwrap();
+        began.elapsed()
+    }
 
     #[tokio::test]
     async fn a_task_that_returns_or_panics_is_named() {
-        let draining = watch::Sender::new(false);
-        let mut tasks = Tasks::new(draining.subscribe());
+        let mut tasks = Tasks::default();
         tasks.spawn("runs on", pending());
         tasks.spawn("stops", async {});
         let told = tasks.ended().await.to_string();
@@ -91,7 +188,58 @@ mod tests {
         tasks.spawn("breaks", async { panic!("a fault") });
         let told = tasks.ended().await.to_string();
         assert!(told.contains("\"breaks\" has panicked"), "{told}");
-        draining.send_replace(true);
-        tasks.all_ended().await;
+        let check = readiness(&Health::new());
+        assert!(!tasks.stop(&check, Duration::ZERO, pending()).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_ends_first_and_draining_begins_after_the_delay() {
+        let health = Health::new();
+        let check = readiness(&health);
+        let mut tasks = Tasks::default();
+        assert!(health.is_ok(Probe::Ready));
+        let leaving = tokio::spawn(turned(tasks.leaving()));
+        let drains = tokio::spawn(turned(tasks.draining()));
+        let mut draining = tasks.draining();
+        tasks.spawn_draining("a listener whose last request takes 3 s", async move {
+            let _ = draining.wait_for(|draining| *draining).await;
+            tokio::time::sleep(seconds(3)).await;
+        });
+        let began = Instant::now();
+        let stopping = tokio::spawn(async move { tasks.stop(&check, DELAY, pending()).await });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!health.is_ok(Probe::Ready), "at once");
+        assert!(health.is_ok(Probe::Live), "the kubelet must not restart it");
+        assert!(!stopping.await.unwrap());
+        assert_eq!(began.elapsed(), seconds(8));
+        assert_eq!(drains.await.unwrap(), DELAY);
+        let left = leaving.await.unwrap();
+        assert!(left > Duration::ZERO && left < DELAY, "early in the delay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_hangs_is_cut_off_within_the_grace_period_of_the_pod() {
+        let mut tasks = Tasks::default();
+        tasks.spawn_draining("a listener that hangs", pending());
+        let began = Instant::now();
+        let check = readiness(&Health::new());
+        assert!(!tasks.stop(&check, DELAY, pending()).await);
+        // `terminationGracePeriodSeconds` of the manifests is 20.
+        assert!(began.elapsed() <= seconds(18));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_signal_ends_the_shutdown_at_once() {
+        let health = Health::new();
+        let mut tasks = Tasks::default();
+        tasks.spawn("runs on", pending());
+        let mut draining = tasks.draining();
+        let began = Instant::now();
+        let hurry = tokio::time::sleep(seconds(1));
+        assert!(tasks.stop(&readiness(&health), DELAY, hurry).await);
+        assert_eq!(began.elapsed(), seconds(1));
+        assert!(!health.is_ok(Probe::Ready));
+        let ended = draining.wait_for(|draining| *draining).await;
+        assert!(ended.is_err(), "listeners end with their signal");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
 use aggregated_apiserver::api::service::into_service;
@@ -16,18 +17,22 @@ use crate::api::{Api, router};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
+use crate::telemetry::health::Weight;
 
-use super::shutdown::Shutdown;
-
-/// A server whose phases `shutdown` controls.
-async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
+/// A server that stops in phases, which the test controls: on a busy machine a request may
+/// take longer than any delay.
+async fn start(
+    telemetry: &Telemetry,
+    leaving: &watch::Sender<bool>,
+    draining: &watch::Sender<bool>,
+) -> TestServer {
     let metrics = gpu_metrics::dcgm::metrics::built_in();
     let provider = Composite::from(Arc::new(GpuProvider::new(&metrics)));
     let now = || Timestamp::from_secs(0);
     let api = Api::new(Arc::new(provider), now, telemetry.clone());
     let service = into_service(router::open(&api));
-    let leaving = |listener: Listener| listener.leaving(shutdown.leaving());
-    TestServer::until(shutdown.draining(), service, Limits::default(), leaving).await
+    let leaving = |listener: Listener| listener.leaving(leaving.subscribe());
+    TestServer::until(draining.subscribe(), service, Limits::default(), leaving).await
 }
 
 /// Sends a request on a connection that stays open, and reads the status.
@@ -51,25 +56,28 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
 #[tokio::test]
 async fn s101_a_stopping_server_serves_until_its_clients_have_left() {
     let telemetry = Telemetry::new().unwrap();
-    let shutdown = Shutdown::new(&telemetry.health);
-    let server = start(&telemetry, &shutdown).await;
+    let readiness = telemetry
+        .health
+        .register("shutdown", Weight::Readiness, None);
+    let (leaving, draining) = (watch::Sender::new(false), watch::Sender::new(false));
+    let server = start(&telemetry, &leaving, &draining).await;
     let address = server.address;
     let mut kept = server.connect().await;
     assert_eq!(ask(&mut kept, "/apis").await, 200);
     assert_eq!(server.get("/readyz").await.status, 200);
 
-    shutdown.fail_readiness();
+    readiness.set(Some("the server is stopping".to_owned()));
     assert_eq!(server.get("/readyz").await.status, 500);
     for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
 
-    shutdown.leave();
+    leaving.send_replace(true);
     ended(kept).await;
     assert_eq!(server.get("/apis").await.status, 200, "served on");
     let late = server.connect().await;
 
-    shutdown.drain();
+    draining.send_replace(true);
     ended(late).await;
     server.task.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());

@@ -1,15 +1,21 @@
 //! The command line: the flags of the server, which is the only command.
 
-mod serve;
+pub(crate) mod flags;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing::Level;
 
 use apimachinery::letters::escaped;
-use configuration::clients::NoClients;
-use configuration::{ConfigurationError, retired};
+use configuration::retired;
+
+use crate::app::server;
+use crate::telemetry;
+use flags::ServeArgs;
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]
@@ -21,40 +27,26 @@ use configuration::{ConfigurationError, retired};
 )]
 struct Cli {
     #[command(flatten)]
-    serve: serve::ServeArgs,
+    flags: ServeArgs,
 }
 
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// A flag or the configuration is wrong: exit code 2.
-    #[error("{0}")]
-    Usage(String),
-    /// Anything else: exit code 1.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl From<ConfigurationError> for Failure {
-    fn from(error: ConfigurationError) -> Self {
-        Self::Usage(error.to_string())
-    }
-}
-
-impl From<NoClients> for Failure {
-    fn from(error: NoClients) -> Self {
-        match error {
-            NoClients::NoAddress => Self::Usage(error.to_string()),
-            NoClients::Unusable(error) => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-/// Parses the arguments and runs the server. Returns the process' exit code.
+/// Parses the arguments and runs the server. Returns the process' exit code: 2 if a flag or
+/// the configuration is wrong.
 #[must_use]
 pub fn run() -> ExitCode {
     let (words, without_effect) = retired::take_out(std::env::args_os());
-    let Cli { serve } = Cli::parse_from(words);
+    let Cli { flags } = Cli::parse_from(words);
+    // Up to 4, which prometheus-adapter's chart sets, only lines that need an action are
+    // logged.
+    let level = match flags.logging.v {
+        0..=4 => Level::INFO,
+        5 => Level::DEBUG,
+        6.. => Level::TRACE,
+    };
+    telemetry::init(level, flags.logging.logging_format);
+    for warning in without_effect.iter().chain(&stray(&flags.words)) {
+        tracing::warn!("{warning}");
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -65,20 +57,29 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = runtime.block_on(serve::run(serve, without_effect));
+    let outcome = runtime.block_on(server::serve(&flags));
     // A hanging lookup in a blocking thread must not delay the exit.
     runtime.shutdown_background();
-    let Err(failure) = outcome else {
+    let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
-    let text = failure.to_string();
-    for (index, line) in text.split('\n').enumerate() {
+    for (index, line) in error.to_string().split('\n').enumerate() {
         let label = if index == 0 { "error: " } else { "" };
         // A closed output is ignored; the exit code stays.
         let _ = writeln!(io::stderr(), "{label}{}", escaped(line));
     }
-    match failure {
-        Failure::Usage(_) => ExitCode::from(2),
-        Failure::Failed(_) => ExitCode::FAILURE,
+    match error.is_usage() {
+        true => ExitCode::from(2),
+        false => ExitCode::FAILURE,
     }
+}
+
+/// A warning about words without a flag. `serve` is the name of what the server does anyway.
+fn stray(words: &[String]) -> Option<String> {
+    let words = match words {
+        [first, others @ ..] if first == "serve" => others,
+        words => words,
+    };
+    let all = words.join(" ");
+    (!words.is_empty()).then(|| format!("arguments without a flag have no effect: {all}"))
 }

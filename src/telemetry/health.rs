@@ -131,9 +131,12 @@ pub struct CheckState {
 pub struct Check(Arc<Mutex<Option<String>>>);
 
 impl Check {
-    /// Sets why it fails, with the remedy; `None`: it passes.
-    pub(crate) fn set(&self, trouble: Option<String>) {
-        *self.0.lock() = trouble;
+    /// Sets why it fails, with the remedy; `None`: it passes. Returns whether that is new.
+    pub(crate) fn set(&self, trouble: Option<String>) -> bool {
+        let mut current = self.0.lock();
+        let is_new = *current != trouble;
+        *current = trouble;
+        is_new
     }
 
     /// Why it fails; `None`: it passes.

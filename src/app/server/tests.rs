@@ -1,19 +1,20 @@
 //! The configuration file and the parts that follow it, connected as in a server.
 
-use super::super::gpus::tests::cluster;
+use super::super::engine::tests::cluster;
 use super::*;
 use crate::provider::Provider as _;
 use crate::telemetry::health::Probe;
 use aggregated_apiserver::testing::test_server::until;
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::Flags;
+use configuration::clients::Clients;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 /// A server without its listeners.
 struct Scene {
-    background: Background,
+    telemetry: Telemetry,
     provider: Arc<Composite>,
-    _drain: watch::Sender<bool>,
+    _tasks: Tasks,
     _kube: FakeKube,
 }
 
@@ -21,25 +22,24 @@ impl Scene {
     async fn by(text: &str) -> Self {
         let kube = cluster().await;
         let config = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap();
-        let (drain, draining) = watch::channel(false);
-        let mut background = Background {
-            telemetry: Telemetry::new().unwrap(),
-            tasks: Tasks::new(draining),
-            own: Vec::new(),
+        let (telemetry, mut tasks) = (Telemetry::new().unwrap(), Tasks::default());
+        let client = connect(&Some(kube.kubeconfig())).await.unwrap();
+        let loaded = Loaded {
+            clients: Clients::new(&config).unwrap(),
+            config,
+            file: None,
         };
-        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
-        let client = Client::connect(&access).await.unwrap();
-        let clients = Clients::new(&config).unwrap();
-        let times = RuleTimes {
-            relist: Duration::from_secs(600),
-            max_age: Duration::from_secs(600),
-            answer: Duration::from_secs(5),
+        let flags = RuleFlags {
+            metrics_relist_interval: Duration::from_secs(600),
+            metrics_max_age: None,
+            rule_max_age: Duration::from_secs(5),
         };
-        let provider = background.provide(config, clients, times, &client);
+        let own: SelfFindings = Arc::new(Vec::new);
+        let provider = provide(loaded, &flags, client, own, &telemetry, &mut tasks);
         Self {
-            background,
+            telemetry,
             provider,
-            _drain: drain,
+            _tasks: tasks,
             _kube: kube,
         }
     }
@@ -65,7 +65,7 @@ async fn rules_do_not_wait_for_gpu_data() {
         let scene = Scene::by(&rule(&fake, gpu)).await;
         let is_found = || scene.provider.listed().external.contains(&"up".into());
         until("the metric is found", async || is_found()).await;
-        let health = &scene.background.telemetry.health;
+        let health = &scene.telemetry.health;
         until("ready", async || health.is_ok(Probe::Ready)).await;
     }
 }

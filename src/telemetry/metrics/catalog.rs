@@ -60,8 +60,6 @@ catalog! {
         "Devices: held by a live pod, unheld, or conflict (pod and series name different nodes); of the held ones, as means over the window, active and idle";
     targets: Gauges [state]
         "Scrape targets of the last minutes: heard, silent, or frozen (they answer, but their readings do not change)";
-    clusters_in_store: Gauges []
-        "Different values of a cluster label in the series, where there are several; set prometheus.matchers to one";
     snapshot_timestamp_seconds: Gauges []
         "When the values in force were computed; time() minus it is their age";
     snapshot_duration_seconds: Histograms []
@@ -70,20 +68,8 @@ catalog! {
         "When the configuration in force was read";
     config_reload_failures_total: Counters []
         "Times that a changed configuration file could not be used; the former one stays in force";
-    config_faults: Gauges []
-        "Faults of rules in the configuration in force, which the log named when it was read";
-    rules: Gauges [kind]
-        "Usable rules in force: custom, external, or resource (two or none)";
-    rule_metrics: Gauges [kind]
-        "Metrics that the rules provide, custom or external; a custom one counts for each resource";
-    rule_series_shapes: Gauges []
-        "Different sets of a name and names of labels among the series that the rules found";
     rule_relist_duration_seconds: Gauges []
         "How long the last search for the series of all rules took";
-    rule_relist_last_success_timestamp_seconds: Gauges []
-        "When the last search ended in which nothing failed";
-    rule_relist_failures_total: Counters [of]
-        "What failed in searches: series (of one seriesQuery) or kinds (of the cluster); the check rule-series says which";
     rule_query_lookups_total: Counters [result]
         "Queries of rules that answers needed: hit (cached or in flight) or miss";
     rule_queries_total: Counters [outcome]

@@ -5,37 +5,6 @@ use aggregated_apiserver::testing::authority::ClientCertificates as _;
 
 const AS_ALICE: [(&str, &str); 2] = [("X-Remote-User", "alice"), ("X-Remote-Group", "staff")];
 
-/// The tests of the authorities check the meaning of the keys.
-#[test]
-fn flags_set_keys_of_the_config_map_and_a_front_proxy_file_replaces_all_its_keys() {
-    let overlay = |flags: &[&str]| {
-        let (args, _) = parse(flags).unwrap();
-        super::super::trust::overlay(&args.trust)
-    };
-    let names = overlay(&["--requestheader-allowed-names=front-proxy-client,x"]);
-    let wanted = r#"["front-proxy-client","x"]"#.to_owned();
-    assert_eq!(names.texts, [("requestheader-allowed-names", wanted)]);
-    let all = overlay(&[
-        "--client-ca-file=/users.pem",
-        "--requestheader-client-ca-file=/proxies.pem",
-        "--requestheader-username-headers=X-Who",
-    ]);
-    let files = [
-        ("client-ca-file", PathBuf::from("/users.pem")),
-        ("requestheader-client-ca-file", "/proxies.pem".into()),
-    ];
-    assert_eq!(all.files, files);
-    let extra = r#"["x-remote-extra-"]"#;
-    let texts = [
-        ("requestheader-allowed-names", "[]"),
-        ("requestheader-username-headers", r#"["X-Who"]"#),
-        ("requestheader-uid-headers", "[]"),
-        ("requestheader-group-headers", r#"["x-remote-group"]"#),
-        ("requestheader-extra-headers-prefix", extra),
-    ];
-    assert_eq!(all.texts, texts.map(|(key, text)| (key, text.to_owned())));
-}
-
 /// The cluster's ConfigMap differs; the flag takes precedence.
 #[tokio::test]
 async fn the_authority_in_a_file_replaces_the_clusters() {

@@ -20,8 +20,9 @@ use configuration::retired::take_out;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 use super::flags::ServeArgs;
-use super::{Ports, load};
-use crate::app::signals::Signals;
+use crate::app::reload::Loaded;
+use crate::app::server::{self, Ports};
+use crate::app::tasks::Signals;
 
 const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
@@ -100,9 +101,9 @@ impl Scene {
         }
         all.extend(flags.iter().cloned());
         let (args, _) = parse(&all).unwrap();
-        let ports = Ports::bind(&args.listening).await.unwrap();
-        let settings = super::settings(&args, load(&args.prometheus).unwrap(), &ports).unwrap();
-        let address: SocketAddr = settings.tcp.local_addr().unwrap();
+        let ports = Ports::bind(&args.listening).unwrap();
+        let loaded = Loaded::by(&args.prometheus).unwrap();
+        let address: SocketAddr = ports.api.local_addr().unwrap();
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let (stopper, stop_requests) = mpsc::channel(1);
@@ -119,7 +120,7 @@ impl Scene {
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                ended = crate::app::server::run(settings, &mut signals) => drop(ended.unwrap()),
+                ended = server::run(&args, loaded, &ports, &mut signals) => drop(ended.unwrap()),
                 () = stops => {}
             }
         });
@@ -181,8 +182,7 @@ async fn only_the_given_paths_are_always_allowed() {
     assert_eq!(scene.reviewed().as_deref(), Some("system:anonymous"));
     let none = scene.serve(&[flag("")]).await;
     assert_eq!(get(&none, None, "/livez", &[]).await.status, 403);
-    let (args, _) = parse(&[flag("/a*b")]).unwrap();
-    let error = super::trust::security(&args).unwrap_err().to_string();
+    let error = parse(&[flag("/a*b")]).unwrap_err();
     let name = "--authorization-always-allow-paths";
     assert!(error.contains(name), "{error}");
 }

@@ -1,6 +1,7 @@
 //! Every flag of prometheus-adapter v0.12.0 is accepted.
 
 use super::*;
+use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
 
 /// The flags in `adapter --help` of v0.12.0 that have an effect here, with a value for
 /// those that take one.
@@ -105,8 +106,8 @@ fn an_empty_text_is_no_value() {
     assert_eq!(texts, 17);
     assert!(parse(&["--prometheus-auth-config=", "--prometheus-auth-incluster"]).is_ok());
     let (args, _) = parse(&["--authorization-always-allow-paths="]).unwrap();
-    let paths = args.cluster.authorization_always_allow_paths.unwrap();
-    assert!(paths.iter().all(String::is_empty), "{paths:?}");
+    let none = AlwaysAllowed::parse(&[]).unwrap();
+    assert_eq!(args.cluster.authorization_always_allow_paths, Some(none));
 }
 
 #[test]
@@ -119,12 +120,13 @@ fn flags_that_restrict_trust_and_tls_have_an_effect() {
     ])
     .unwrap();
     assert_eq!(said, Vec::<String>::new());
-    let offer = super::super::certificate::offer(&args.listening);
-    assert!(!offer.http2);
+    assert!(args.listening.disable_http2);
     let versions = aggregated_apiserver::serve::tls::ONLY_TLS13;
-    assert_eq!(offer.versions, versions);
-    let lookup = super::super::trust::lookup(&args.cluster);
-    assert_eq!(lookup, crate::app::server::AuthenticationLookup::Skipped);
+    assert_eq!(args.listening.tls_min_version, versions);
+    assert!(args.cluster.authentication_skip_lookup);
+    assert!(args.cluster.authentication_tolerate_lookup_failure);
+    let (args, _) = parse(&["--tls-min-version=VersionTLS10"]).unwrap();
+    assert_eq!(args.listening.tls_min_version, rustls::ALL_VERSIONS);
     assert!(parse(&["--tls-min-version=VersionTLS99"]).is_err());
 }
 

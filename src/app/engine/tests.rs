@@ -16,7 +16,7 @@ use apimachinery::selector::Selector;
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
-use cluster_state::inventory::Watches;
+use cluster_state::inventory::{WatchSettings, Watches};
 use cluster_state::testing::fake_kube::{FakeKube, pod};
 use configuration::Flags;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
@@ -122,15 +122,15 @@ impl World {
         let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
-        let watches = Watches::start(&client, &registry, watching(&config));
+        let watches = Watches::start(&client, &registry, WatchSettings::default());
         let telemetry = Telemetry::new().unwrap();
         let inventory = watches.subscribe();
-        let wiring = Wiring::new(&config, inventory.clone(), telemetry.clone());
-        let provider = Arc::clone(&wiring.provider);
+        let provider = provider(&config);
         let mut tasks = JoinSet::new();
         if config.gpus_enabled {
-            let engine = Engine::new(config, prometheus, wiring.clone());
-            tasks.spawn(poll(engine, wiring, inventory, registry));
+            let served = Arc::clone(&provider);
+            let engine = Engine::new(config, prometheus, inventory, served, &telemetry);
+            tasks.spawn(engine.run_in_cluster(registry));
         }
         Self {
             _kube: kube,

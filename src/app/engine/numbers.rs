@@ -1,4 +1,4 @@
-//! The server's metrics about polls and the values in force.
+//! The server's metrics about samples and the values in force.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::layout::{Attribution, Layout};
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics::targets::TargetView;
 
 /// Counts the samples and series of a signal in an answer or a part of it.
 pub(super) fn count_intake(metrics: &Metrics, signal: &str, report: &IntakeReport) {
@@ -28,24 +29,15 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
     let seconds = at.as_secs_f64();
     metrics.snapshot_timestamp_seconds.set([], seconds);
     metrics.series.set([], series as f64);
-    let clusters = snapshot.layout().several_clusters().len();
-    metrics.clusters_in_store.set([], clusters as f64);
-    let (mut heard, mut silent, mut frozen) = (0, 0, 0);
-    for target in &snapshot.frame().view().targets {
-        match target {
-            it if it.newest == Timestamp::MIN => {}
-            it if it.frozen_since.is_some() => frozen += 1,
-            it if it.silent => silent += 1,
-            _ => heard += 1,
-        }
+    let targets = snapshot.frame().view().targets.iter();
+    let known = targets.filter(|target| target.newest > Timestamp::MIN);
+    for state in ["heard", "silent", "frozen"] {
+        let count = known.clone().filter(|it| state_of(it) == state).count();
+        metrics.targets.set([state], count as f64);
     }
-    metrics.targets.set(["heard"], f64::from(heard));
-    metrics.targets.set(["silent"], f64::from(silent));
-    metrics.targets.set(["frozen"], f64::from(frozen));
-    let [unheld, conflict, held] = devices(snapshot.layout());
-    metrics.devices.set(["held"], held as f64);
-    metrics.devices.set(["unheld"], unheld as f64);
-    metrics.devices.set(["conflict"], conflict as f64);
+    for (state, count) in devices(snapshot.layout()) {
+        metrics.devices.set([state], count as f64);
+    }
     let mean = |measure| {
         let mut metrics = snapshot.metrics().iter();
         let index = metrics.position(|metric| metric.measure == measure)?;
@@ -55,9 +47,17 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
     metrics.devices.set(["idle"], mean(Measure::IdleCount));
 }
 
-/// The numbers of unheld, conflicting and held devices. A shared device counts as held if a
-/// live pod holds one of its rows. A conflicting row takes precedence over an unheld one.
-fn devices(layout: &Layout) -> [usize; 3] {
+fn state_of(target: &TargetView) -> &'static str {
+    match (target.frozen_since, target.silent) {
+        (Some(_), _) => "frozen",
+        (None, true) => "silent",
+        (None, false) => "heard",
+    }
+}
+
+/// The numbers of devices by state. A shared device counts as held if a live pod holds one
+/// of its rows. A conflicting row takes precedence over an unheld one.
+fn devices(layout: &Layout) -> [(&'static str, usize); 3] {
     let mut devices: BTreeMap<u32, usize> = BTreeMap::new();
     for facts in layout.facts().flatten() {
         let state = match facts.attribution {
@@ -68,5 +68,8 @@ fn devices(layout: &Layout) -> [usize; 3] {
         let known = devices.entry(facts.device).or_default();
         *known = state.max(*known);
     }
-    [0, 1, 2].map(|state| devices.values().filter(|known| **known == state).count())
+    let count = |state| devices.values().filter(|known| **known == state).count();
+    let counts = [count(0), count(1), count(2)];
+    let [unheld, conflict, held] = counts;
+    [("unheld", unheld), ("conflict", conflict), ("held", held)]
 }
