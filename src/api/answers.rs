@@ -10,7 +10,6 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
-use aggregated_apiserver::api::negotiate::{self, Encoding};
 use aggregated_apiserver::api::response;
 use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::Counters;
@@ -20,9 +19,9 @@ use crate::provider::{ListedMetrics, Provider};
 use crate::telemetry::{Telemetry, endpoints};
 
 use super::configured_documents::ConfiguredDocuments;
-use super::path::ApiTarget;
+use super::path::{ApiTarget, ResourceKind};
 use super::request::{Backend, ParsedRequest};
-use super::values::Values;
+use super::values::ResourceRequest;
 
 /// Produces the API server's responses. Cheap to clone.
 #[derive(Clone)]
@@ -109,14 +108,18 @@ impl Api {
 
     /// The backend that the target's answer is fetched from; `None`: it comes from memory.
     pub(super) fn backend(&self, target: &ApiTarget) -> Option<Backend> {
-        let provider = &self.inner.provider;
-        let is_of_rule = match target {
-            ApiTarget::Usage(_) => return Some(Backend::Usage),
-            ApiTarget::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
-            ApiTarget::External { metric, .. } => provider.is_fetched(None, metric),
-            _ => false,
+        let ApiTarget::Resource(target) = target else {
+            return None;
         };
-        is_of_rule.then_some(Backend::Rules)
+        let metric = target.metric().unwrap_or_default();
+        let resource = match target.kind {
+            ResourceKind::Usage(_) => return Some(Backend::Usage),
+            ResourceKind::CustomMetric => Some(target.described()),
+            ResourceKind::ExternalMetric => None,
+            ResourceKind::Findings | ResourceKind::Devices => return None,
+        };
+        let is_fetched = self.inner.provider.is_fetched(resource, metric);
+        is_fetched.then_some(Backend::Rules)
     }
 
     async fn respond(
@@ -126,63 +129,32 @@ impl Api {
         headers: &HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
-        let Telemetry {
-            health,
-            metrics,
-            configuration,
-        } = self.telemetry();
-        let values = || self.values(context, parsed);
-        let encoded =
-            |body, encoding: Encoding| response::success(body, encoding.media_type(), headers);
+        let telemetry = self.telemetry();
+        let health = &telemetry.health;
         Ok(match target {
             ApiTarget::Health(probe) => endpoints::probe(health, *probe, context.uri.query()),
             ApiTarget::HealthCheck(probe, name) => {
                 endpoints::check(health, *probe, name).ok_or(Refusal::NoSuchPath)?
             }
-            ApiTarget::Metrics => endpoints::metrics(metrics),
+            ApiTarget::Metrics => endpoints::metrics(&telemetry.metrics),
             ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
                 self.documents().documents.response(path, headers)?
             }
-            ApiTarget::Custom(target) => {
-                let (values, encoding) = (values()?, parsed.encoding(headers)?);
-                encoded(values.custom(target, encoding).await?, encoding)
+            ApiTarget::Resource(target) => {
+                let params = parsed.params.as_ref();
+                let request = ResourceRequest {
+                    target,
+                    params: params.map_err(|reason| Refusal::Malformed(reason.clone()))?,
+                    encoding: parsed.encoding(headers)?,
+                    provider: &*self.inner.provider,
+                    configuration: &telemetry.configuration,
+                    now: (self.inner.clock)(),
+                    user: context.user_name(),
+                    may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
+                };
+                let document = request.document().await?;
+                response::success(document, request.encoding.media_type(), headers)
             }
-            ApiTarget::External {
-                of,
-                namespace,
-                metric,
-            } => {
-                let (values, encoding) = (values()?, parsed.encoding(headers)?);
-                let list = values.external(*of, namespace, metric, encoding).await?;
-                encoded(list, encoding)
-            }
-            ApiTarget::Usage(target) => {
-                let (values, encoding) = (values()?, negotiate::encoding(headers)?);
-                encoded(values.usage(target, encoding).await?, encoding)
-            }
-            ApiTarget::Findings(of) => {
-                let list = values()?.findings(*of, configuration)?;
-                encoded(list, Encoding::Json)
-            }
-            ApiTarget::Devices(of, namespace) => {
-                let list = values()?.devices(*of, namespace.as_deref()).await?;
-                encoded(list, Encoding::Json)
-            }
-        })
-    }
-
-    fn values<'r>(
-        &'r self,
-        context: &'r RequestContext,
-        parsed: &'r ParsedRequest,
-    ) -> Result<Values<'r>, Refusal> {
-        let params = parsed.params.as_ref();
-        Ok(Values {
-            provider: &*self.inner.provider,
-            params: params.map_err(|reason| Refusal::Malformed(reason.clone()))?,
-            now: (self.inner.clock)(),
-            user: context.user_name(),
-            may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
         })
     }
 }

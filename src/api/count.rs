@@ -15,8 +15,7 @@ use crate::provider::ListedMetrics;
 use crate::telemetry::metrics::Metrics;
 
 use super::answers::Api;
-use super::group::MetricsGroup;
-use super::path::{ApiTarget, DEVICES, FINDINGS};
+use super::path::{ApiTarget, ResourceKind, ResourceTarget};
 use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the response.
@@ -32,7 +31,7 @@ pub(super) async fn count(
     let response = next.run(request).await;
     drop(in_flight);
     let listed = match parsed.target {
-        Ok(ApiTarget::Custom(_)) => api.listed(),
+        Ok(ApiTarget::Resource(_)) => api.listed(),
         _ => Arc::default(),
     };
     let [verb, group, resource] = labels(&listed, &context.method, &parsed);
@@ -70,34 +69,37 @@ fn labels<'c>(
     method: &Method,
     parsed: &'c ParsedRequest,
 ) -> [&'c str; 3] {
-    let list = if parsed.watches() { "watch" } else { "list" };
-    let custom = MetricsGroup::Custom.name();
-    let (get, group, resource) = match &parsed.target {
-        Err(_) => ("get", "", "other"),
-        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => ("get", "", "health"),
-        Ok(ApiTarget::Metrics) => ("get", "", "metrics"),
-        Ok(ApiTarget::OpenApi(_)) => ("get", "", "openapi"),
-        Ok(ApiTarget::Discovery(_)) => ("get", "", "discovery"),
-        Ok(ApiTarget::Custom(target)) => {
-            let resource = target.resource();
+    let resource = match &parsed.target {
+        Ok(ApiTarget::Resource(target)) => return of_resource(target, listed, method, parsed),
+        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => "health",
+        Ok(ApiTarget::Metrics) => "metrics",
+        Ok(ApiTarget::OpenApi(_)) => "openapi",
+        Ok(ApiTarget::Discovery(_)) => "discovery",
+        Err(_) => "other",
+    };
+    [verb(method, "get"), "", resource]
+}
+
+fn of_resource<'c>(
+    target: &'c ResourceTarget,
+    listed: &'c ListedMetrics,
+    method: &Method,
+    parsed: &ParsedRequest,
+) -> [&'c str; 3] {
+    let resource = match target.kind {
+        ResourceKind::CustomMetric => {
+            let resource = target.described();
             let first = listed.custom.partition_point(|it| *it.resource < *resource);
             let known = listed.custom.get(first);
             let known = known.filter(|it| *it.resource == *resource);
-            ("get", custom, known.map_or("other", |it| &it.resource))
+            known.map_or("other", |it| &it.resource)
         }
-        Ok(ApiTarget::External { .. }) => (list, MetricsGroup::External.name(), "external"),
-        Ok(ApiTarget::Findings(of)) => (list, of.group.name(), FINDINGS),
-        Ok(ApiTarget::Devices(of, _)) => (list, of.group.name(), DEVICES),
-        Ok(ApiTarget::Usage(target)) => {
-            let get = target.name.as_ref().map_or(list, |_| "get");
-            (
-                get,
-                MetricsGroup::Resource.name(),
-                target.measured.resource(),
-            )
-        }
+        ResourceKind::ExternalMetric => "external",
+        // The parser admits only known resources.
+        ResourceKind::Usage(_) | ResourceKind::Findings | ResourceKind::Devices => &target.resource,
     };
-    [verb(method, get), group, resource]
+    let get = target.verb(parsed.watches());
+    [verb(method, get), target.of.group.name(), resource]
 }
 
 /// The verb as a label; `get` is the verb of a GET to this target.

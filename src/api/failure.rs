@@ -1,8 +1,9 @@
 //! Maps errors to refusals, for the table of [`aggregated_apiserver::api::status`].
 
-use aggregated_apiserver::api::quote::bare;
+use aggregated_apiserver::api::quote::{bare, quote};
 use aggregated_apiserver::refusal::Refusal;
 
+use crate::provider::usage::{Measured, UsageQuery};
 use crate::provider::{ProviderError, Query, ValuesOf};
 
 use super::path::PathError;
@@ -16,55 +17,61 @@ impl From<PathError> for Refusal {
     }
 }
 
-/// Maps the provider's error. `missing` makes the failure if the metric or value does not exist.
-pub(super) fn of_provider(
-    error: ProviderError,
-    missing: impl FnOnce(&ProviderError) -> Refusal,
-) -> Refusal {
-    match error {
-        ProviderError::TooMuchWork => Refusal::TooMuchWork,
-        ProviderError::NotReady(what) => Refusal::NotReady(what),
-        ProviderError::Saturated => Refusal::QueriesSaturated(
-            "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
-        ),
-        ProviderError::Unlisted(what) => Refusal::Unlisted(what),
-        ProviderError::Unavailable => Refusal::Unavailable("unable to fetch metrics"),
-        ProviderError::BadSelector(reason) => Refusal::Malformed(reason),
-        ProviderError::NoSuchMetric | ProviderError::WrongScope | ProviderError::NoValue(_) => {
-            missing(&error)
+impl From<ProviderError> for Refusal {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::TooMuchWork => Self::TooMuchWork,
+            ProviderError::NotReady(what) => Self::NotReady(what),
+            ProviderError::Saturated => Self::QueriesSaturated(
+                "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
+            ),
+            ProviderError::Unlisted(what) => Self::Unlisted(what),
+            ProviderError::Unavailable => Self::Unavailable("unable to fetch metrics"),
+            ProviderError::BadSelector(reason) => Self::Malformed(reason),
+            ProviderError::NoSuchMetric => Self::NoSuchPath,
+            ProviderError::NoValue(reason) => Self::NoValue(reason),
         }
     }
 }
 
-/// Maps the provider's error to a query for values.
-pub(super) fn of_query(error: ProviderError, query: &Query) -> Refusal {
-    of_provider(error, |error| {
-        let (resource, namespace, name) = match &query.of {
-            ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
-            ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
-        };
-        let because = match error {
-            ProviderError::WrongScope if namespace.is_some() => {
-                ": these objects are not namespaced, omit /namespaces/<namespace>".to_owned()
-            }
-            ProviderError::WrongScope => {
-                ": these objects are namespaced, request them below /namespaces/<namespace>"
-                    .to_owned()
-            }
-            ProviderError::NoValue(reason) => {
-                let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
-                let selector = match query.selector.is_everything() {
-                    true => String::new(),
-                    false => format!(" with selector {}", query.selector),
-                };
-                format!("{name}{selector}: {reason}")
-            }
-            _ => String::new(),
-        };
-        Refusal::NoValue(format!(
-            "the server could not find the metric {} for {}{because}",
-            bare(&query.metric),
-            bare(resource)
-        ))
-    })
+/// The refusal of a query for values.
+pub(super) fn of_values(error: ProviderError, query: &Query) -> Refusal {
+    let (resource, name) = match &query.of {
+        ValuesOf::Objects(it) => (&*it.resource, it.name.as_ref()),
+        ValuesOf::Namespace(it) => ("namespaces", Some(it)),
+    };
+    let because = match error {
+        ProviderError::NoSuchMetric => String::new(),
+        ProviderError::NoValue(reason) => {
+            let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
+            let selector = match query.selector.is_everything() {
+                true => String::new(),
+                false => format!(" with selector {}", query.selector),
+            };
+            format!("{name}{selector}: {reason}")
+        }
+        error => return error.into(),
+    };
+    Refusal::NoValue(format!(
+        "the server could not find the metric {} for {}{because}",
+        bare(&query.metric),
+        bare(resource)
+    ))
+}
+
+/// The refusal of a query for usage.
+pub(super) fn of_usage(error: ProviderError, query: &UsageQuery) -> Refusal {
+    let ProviderError::NoValue(reason) = error else {
+        return error.into();
+    };
+    let kind = match query.measured {
+        Measured::Pods => "podmetrics",
+        Measured::Nodes => "nodemetrics",
+    };
+    let place: Vec<&str> = [&query.namespace, &query.name]
+        .into_iter()
+        .filter_map(Option::as_deref)
+        .collect();
+    let place = quote(&place.join("/"));
+    Refusal::NoValue(format!("{kind}.metrics.k8s.io {place} not found: {reason}"))
 }

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use crate::provider::ObjectSelection;
 use crate::provider::usage::Measured;
 use crate::telemetry::health::Probe;
 use aggregated_apiserver::security::reviewer::Access;
+use apimachinery::selector::Selector;
 
 use super::group::{GroupVersion, MetricsGroup};
 
@@ -26,14 +28,7 @@ const MAX_LABEL: usize = 63;
 /// authorize another access than the one that is served.
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
-/// The resource of the findings about the data, which discovery does not list.
-pub(crate) const FINDINGS: &str = "findings";
-
-/// The resource of devices, which discovery does not list.
-pub(crate) const DEVICES: &str = "devices";
-
-/// The target of a path. C1 to C3, E1, M1 to M3, F1 and D1 are the names of
-/// docs/protocol.md, "Paths".
+/// What is served at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ApiTarget {
     /// `/livez`, `/readyz`, `/healthz`: open to all clients.
@@ -45,109 +40,107 @@ pub enum ApiTarget {
     OpenApi(String),
     /// `/apis`, `/apis/<group>/<version>`: the path without a slash at its end.
     Discovery(String),
+    Resource(ResourceTarget),
+}
+
+/// What a path below a version is for. C1 to C3, E1, M1 to M3, F1 and D1 are the names of
+/// docs/protocol.md, "Paths".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceKind {
     /// A custom metric: C1, C2 or C3.
-    Custom(CustomTarget),
+    CustomMetric,
     /// An external metric: E1.
-    External {
-        /// The version requested.
-        of: GroupVersion,
-        namespace: String,
-        /// The metric, in the request's spelling.
-        metric: String,
-    },
+    ExternalMetric,
     /// The usage of pods or nodes: M1 to M3.
-    Usage(UsageTarget),
+    Usage(Measured),
     /// The findings about the data: F1.
-    Findings(GroupVersion),
+    Findings,
     /// The devices of a namespace, or of all: D1.
-    Devices(GroupVersion, Option<String>),
+    Devices,
 }
 
-/// The parts of the path of a resource metric.
+/// The parts of a path below a version, as Go's parser of requests names them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct UsageTarget {
+pub struct ResourceTarget {
+    pub kind: ResourceKind,
     /// The version requested.
     pub of: GroupVersion,
-    /// Pods or nodes.
-    pub measured: Measured,
-    /// The namespace of M2 and M3.
+    /// For C3 it may be `*`: all namespaces.
     pub namespace: Option<String>,
-    /// A pod's or node's name; `None`: a list.
+    /// The kind of the objects of C1 and C2, `plural` or `plural.group`; the metric of E1.
+    pub resource: String,
+    /// The name of the object, in C1 and C2 `*` for all; the metric of C3; `None`: a list.
     pub name: Option<String>,
+    /// The metric of C1 and C2.
+    pub subresource: Option<String>,
 }
 
-/// The parts of a custom metric's path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CustomTarget {
-    /// The version requested.
-    pub of: GroupVersion,
-    /// The namespace of C2 and C3. For C3 it may be `*`: all namespaces.
-    pub namespace: Option<String>,
-    /// The resource of C1 and C2, `plural` or `plural.group`; `None`: C3, which describes
-    /// the namespace itself.
-    pub resource: Option<String>,
-    /// The object's name in C1 and C2; `None`: all objects.
-    pub name: Option<String>,
-    pub metric: String,
-}
+impl ResourceTarget {
+    /// The metric, in the request's spelling; `None`: the path names none.
+    pub(super) fn metric(&self) -> Option<&str> {
+        match self.kind {
+            ResourceKind::CustomMetric => self.subresource.as_ref().or(self.name.as_ref()),
+            ResourceKind::ExternalMetric => Some(&self.resource),
+            _ => None,
+        }
+        .map(String::as_str)
+    }
 
-impl CustomTarget {
-    /// The resource of the described objects.
-    pub(super) fn resource(&self) -> &str {
-        self.resource.as_deref().unwrap_or("namespaces")
+    /// The resource of the objects that a custom metric describes.
+    pub(super) fn described(&self) -> &str {
+        match self.subresource {
+            Some(_) => &self.resource,
+            None => "namespaces",
+        }
+    }
+
+    /// The described objects of a custom metric. C3 describes the namespace itself, which is
+    /// cluster-scoped.
+    pub(super) fn objects(&self, selector: Selector) -> ObjectSelection {
+        let (namespace, name) = match self.subresource {
+            Some(_) => (self.namespace.clone(), &self.name),
+            None => (None, &self.namespace),
+        };
+        ObjectSelection {
+            resource: self.described().to_owned(),
+            namespace,
+            name: name.clone().filter(|name| name != "*"),
+            selector,
+        }
+    }
+
+    /// The verb of a GET; `watch` is whether the query requests a watch.
+    pub(super) const fn verb(&self, watch: bool) -> &'static str {
+        match self.name {
+            Some(_) => "get",
+            None if watch => "watch",
+            None => "list",
+        }
+    }
+
+    /// The access to review before the target is served (docs/protocol.md, "What a review
+    /// asks").
+    fn access(&self, watch: bool) -> Access {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        Access::Resource {
+            verb: self.verb(watch).to_owned(),
+            group: self.of.group.name().to_owned(),
+            version: self.of.version.name().to_owned(),
+            resource: self.resource.clone(),
+            subresource: text(&self.subresource),
+            namespace: text(&self.namespace),
+            name: text(&self.name),
+        }
     }
 }
 
 impl ApiTarget {
-    /// Whether the target is a custom or an external metric.
-    pub(crate) const fn has_values(&self) -> bool {
-        matches!(self, Self::Custom(_) | Self::External { .. })
-    }
-
-    /// The access to review before the target is served (docs/protocol.md, "What a review
-    /// asks"). `None`: the path is reviewed as a non-resource. `watch` is whether the query
-    /// requests a watch, which only changes the verb of lists.
+    /// [`ResourceTarget::access`]; `None`: the path is reviewed as a non-resource.
     pub(crate) fn access(&self, watch: bool) -> Option<Access> {
-        let list = if watch { "watch" } else { "list" };
-        let (of, verb, pieces) = match self {
-            Self::Custom(target) => {
-                let metric = target.metric.as_str();
-                let (resource, subresource, name) = match &target.resource {
-                    None => ("metrics", "", metric),
-                    Some(resource) => (&**resource, metric, target.name.as_deref().unwrap_or("*")),
-                };
-                let namespace = target.namespace.as_deref().unwrap_or_default();
-                (target.of, "get", [namespace, resource, subresource, name])
-            }
-            Self::External {
-                of,
-                namespace,
-                metric,
-            } => (*of, list, [namespace.as_str(), metric.as_str(), "", ""]),
-            Self::Findings(of) => (*of, list, ["", FINDINGS, "", ""]),
-            Self::Devices(of, namespace) => {
-                let namespace = namespace.as_deref().unwrap_or_default();
-                (*of, list, [namespace, DEVICES, "", ""])
-            }
-            Self::Usage(target) => {
-                let verb = target.name.as_ref().map_or(list, |_| "get");
-                let resource = target.measured.resource();
-                let namespace = target.namespace.as_deref().unwrap_or_default();
-                let name = target.name.as_deref().unwrap_or_default();
-                (target.of, verb, [namespace, resource, "", name])
-            }
-            _ => return None,
-        };
-        let [namespace, resource, subresource, name] = pieces.map(str::to_owned);
-        Some(Access::Resource {
-            verb: verb.to_owned(),
-            group: of.group.name().to_owned(),
-            version: of.version.name().to_owned(),
-            resource,
-            subresource,
-            namespace,
-            name,
-        })
+        match self {
+            Self::Resource(target) => Some(target.access(watch)),
+            _ => None,
+        }
     }
 }
 
@@ -218,95 +211,70 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
     let Some((group, rest)) = rest.split_first() else {
         return Some(ApiTarget::Discovery("/apis".to_owned()));
     };
-    let group = MetricsGroup::named(group)?;
     let (version, rest) = rest.split_first()?;
-    let of = group.version(version)?;
-    match (group, rest) {
-        (_, []) => Some(ApiTarget::Discovery(format!("/apis/{of}"))),
-        (MetricsGroup::Custom | MetricsGroup::External, [word]) if word == FINDINGS => {
-            Some(ApiTarget::Findings(of))
-        }
-        (MetricsGroup::Custom, [word]) if word == DEVICES => Some(ApiTarget::Devices(of, None)),
-        (MetricsGroup::Custom, [word, namespace, devices])
-            if word == "namespaces" && devices == DEVICES =>
-        {
-            let namespace = is_namespace(namespace).then(|| namespace.to_string())?;
-            Some(ApiTarget::Devices(of, Some(namespace)))
-        }
-        (MetricsGroup::Custom, rest) => custom(of, rest).map(ApiTarget::Custom),
-        (MetricsGroup::External, [word, namespace, metric]) if word == "namespaces" => {
-            Some(ApiTarget::External {
-                of,
-                namespace: is_namespace(namespace).then(|| namespace.to_string())?,
-                metric: is_metric(metric).then(|| metric.to_string())?,
-            })
-        }
-        (MetricsGroup::External, _) => None,
-        (MetricsGroup::Resource, rest) => usage(of, rest).map(ApiTarget::Usage),
+    let of = MetricsGroup::named(group)?.version(version)?;
+    match rest {
+        [] => Some(ApiTarget::Discovery(format!("/apis/{of}"))),
+        rest => resource(of, rest).map(ApiTarget::Resource),
     }
 }
 
-fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
-    let (namespace, resource, name) = match segments {
-        [resource] => (None, resource, None),
-        [word, namespace, resource] if word == "namespaces" => (Some(namespace), resource, None),
-        [word, namespace, resource, name] if word == "namespaces" => {
-            (Some(namespace), resource, Some(name))
-        }
-        // A single pod is requested only in its namespace.
-        [resource, name] if resource == "nodes" => (None, resource, Some(name)),
-        _ => return None,
+fn resource(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<ResourceTarget> {
+    let (namespace, parts) = match segments {
+        [word, namespace, parts @ ..] if word == "namespaces" => (Some(&**namespace), parts),
+        parts => (None, parts),
     };
-    let measured = match resource.as_ref() {
-        "pods" => Measured::Pods,
-        "nodes" if namespace.is_none() => Measured::Nodes,
-        _ => return None,
-    };
-    if namespace.is_some_and(|namespace| !is_namespace(namespace))
-        || name.is_some_and(|name| !is_name(name))
-    {
+    let mut parts = parts.iter().map(|part| &**part);
+    let (resource, name, subresource) = (parts.next()?, parts.next(), parts.next());
+    if parts.next().is_some() {
         return None;
     }
-    Some(UsageTarget {
+    let kind = kind_of(of.group, (namespace, resource, name, subresource))?;
+    // `*` is reviewed as the namespace `*`, which no RoleBinding covers.
+    let is_c3 = kind == ResourceKind::CustomMetric && subresource.is_none();
+    if !namespace.is_none_or(|it| is_namespace(it) || (is_c3 && it == "*")) {
+        return None;
+    }
+    Some(ResourceTarget {
+        kind,
         of,
-        measured,
-        namespace: namespace.map(ToString::to_string),
-        name: name.map(ToString::to_string),
+        namespace: namespace.map(str::to_owned),
+        resource: resource.to_owned(),
+        name: name.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
     })
 }
 
-fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
-    let (namespace, object, metric) = match segments {
-        [word, namespace, metrics, metric] if word == "namespaces" && metrics == "metrics" => {
-            (Some(namespace), None, metric)
-        }
-        [word, namespace, resource, name, metric] if word == "namespaces" => {
-            (Some(namespace), Some((resource, name)), metric)
-        }
-        [resource, name, metric] if resource != "namespaces" => {
-            (None, Some((resource, name)), metric)
-        }
-        _ => return None,
-    };
-    // `*` is reviewed as the namespace `*`, which no RoleBinding covers.
-    let may_be =
-        |namespace: &str| is_namespace(namespace) || (namespace == "*" && object.is_none());
+/// The namespace, the resource, the name and the subresource of a path.
+type PathParts<'p> = (Option<&'p str>, &'p str, Option<&'p str>, Option<&'p str>);
+
+fn kind_of(group: MetricsGroup, parts: PathParts<'_>) -> Option<ResourceKind> {
     let is_object = |resource: &str, name: &str| {
         !NOT_RESOURCES.contains(&resource) && is_resource(resource) && is_name(name)
     };
-    if !namespace.is_none_or(|namespace| may_be(namespace))
-        || !object.is_none_or(|(resource, name)| is_object(resource, name))
-        || !is_metric(metric)
-    {
-        return None;
-    }
-    let named = object.filter(|(_, name)| *name != "*");
-    Some(CustomTarget {
-        of,
-        namespace: namespace.map(ToString::to_string),
-        resource: object.map(|(resource, _)| resource.to_string()),
-        name: named.map(|(_, name)| name.to_string()),
-        metric: metric.to_string(),
+    Some(match (group, parts) {
+        (MetricsGroup::Custom, (None, "findings", None, None)) => ResourceKind::Findings,
+        (MetricsGroup::Custom, (_, "devices", None, None)) => ResourceKind::Devices,
+        (MetricsGroup::Custom, (Some(_), "metrics", Some(metric), None)) if is_metric(metric) => {
+            ResourceKind::CustomMetric
+        }
+        (MetricsGroup::Custom, (_, resource, Some(name), Some(metric)))
+            if is_object(resource, name) && is_metric(metric) =>
+        {
+            ResourceKind::CustomMetric
+        }
+        (MetricsGroup::External, (Some(_), metric, None, None)) if is_metric(metric) => {
+            ResourceKind::ExternalMetric
+        }
+        (MetricsGroup::Resource, (_, "pods", None, None)) => ResourceKind::Usage(Measured::Pods),
+        // A single pod is requested only in its namespace.
+        (MetricsGroup::Resource, (Some(_), "pods", Some(name), None)) if is_name(name) => {
+            ResourceKind::Usage(Measured::Pods)
+        }
+        (MetricsGroup::Resource, (None, "nodes", name, None)) if name.is_none_or(is_name) => {
+            ResourceKind::Usage(Measured::Nodes)
+        }
+        _ => return None,
     })
 }
 

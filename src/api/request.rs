@@ -11,7 +11,7 @@ use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::reviewer::Access;
 
 use super::params::Params;
-use super::path::{self, ApiTarget, PathError};
+use super::path::{self, ApiTarget, PathError, ResourceKind};
 
 /// A source of fetched values. Each has its own permits, so that requests that wait for the
 /// query of a rule do not delay resource metrics.
@@ -76,23 +76,34 @@ impl ParsedRequest {
     }
 
     pub(super) fn watches(&self) -> bool {
-        self.params.as_ref().is_ok_and(Params::watch)
+        self.params.as_ref().is_ok_and(|params| params.watch)
     }
 
-    /// The encoding of values: explanations are always JSON.
-    pub(super) fn encoding(&self, headers: &HeaderMap) -> Result<Encoding, Refusal> {
-        match &self.params {
-            Ok(params) if params.explain() => Ok(Encoding::Json),
-            _ => negotiate::encoding(headers),
+    /// What the target is for, below a version of a group.
+    fn kind(&self) -> Option<ResourceKind> {
+        match &self.target {
+            Ok(ApiTarget::Resource(target)) => Some(target.kind),
+            _ => None,
         }
+    }
+
+    fn is_explanation(&self) -> bool {
+        let kind = self.kind();
+        let has_values =
+            kind == Some(ResourceKind::CustomMetric) || kind == Some(ResourceKind::ExternalMetric);
+        has_values && self.params.as_ref().is_ok_and(|params| params.explain)
     }
 
     /// Whether the response may name pods of other namespaces than the reviewed one.
     pub(super) fn names_holders(&self) -> bool {
-        match &self.target {
-            Ok(ApiTarget::Devices(..)) => true,
-            Ok(target) => target.has_values() && self.params.as_ref().is_ok_and(Params::explain),
-            Err(_) => false,
+        self.kind() == Some(ResourceKind::Devices) || self.is_explanation()
+    }
+
+    /// The encoding of the response: explanations, devices and findings are always JSON.
+    pub(super) fn encoding(&self, headers: &HeaderMap) -> Result<Encoding, Refusal> {
+        match self.names_holders() || self.kind() == Some(ResourceKind::Findings) {
+            true => Ok(Encoding::Json),
+            false => negotiate::encoding(headers),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Resource metrics: turns the path into a query to the provider, and the provider's answer
-//! into an object or a list (docs/protocol.md, "Resource metrics"). Upstream:
-//! kubernetes-sigs/metrics-server `pkg/api`.
+//! Writes the usage of pods and nodes as an object or a list (docs/protocol.md, "Resource
+//! metrics"). Upstream: kubernetes-sigs/metrics-server `pkg/api`.
 
 use bytes::Bytes;
 use prost::Message;
@@ -8,109 +7,52 @@ use serde::Serialize;
 
 use aggregated_apiserver::api::encode::{self, ListEncoder, append_item};
 use aggregated_apiserver::api::negotiate::Encoding;
-use aggregated_apiserver::api::quote::quote;
-use aggregated_apiserver::refusal::Refusal;
-use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
 
-use crate::provider::usage::{Measured, Usage, UsageQuery, UsageSamples};
-use crate::provider::{ProviderError, Which};
+use crate::provider::usage::{Measured, Usage};
 
-use super::failure::of_provider;
 use super::group::GroupVersion;
-use super::params::selector;
-use super::path::UsageTarget;
 use super::usage_messages::{
     ContainerMetrics, NodeMetrics, ObjectMeta, PodMetrics, Window, resource_list,
 };
-use super::values::Values;
 
-impl Values<'_> {
-    /// Answers M1 to M3 (docs/protocol.md, "Paths").
-    pub(super) async fn usage(
-        &self,
-        target: &UsageTarget,
-        encoding: Encoding,
-    ) -> Result<Bytes, Refusal> {
-        if !self.provider.knows_usage() {
-            return Err(Refusal::NoSuchPath);
-        }
-        let (which, fields) = match &target.name {
-            None => (
-                Which::Matching(selector(self.params.label_selector.as_deref())?),
-                self.params.fields()?,
-            ),
-            // A request for a single object has no selector.
-            Some(name) => (Which::Named(name.clone()), FieldSelector::default()),
-        };
-        if target.name.is_none() && self.params.watch() {
-            return Err(Refusal::WatchNotSupported {
-                group: target.of.group.name(),
-                resource: target.measured.resource().to_owned(),
-            });
-        }
-        let query = UsageQuery {
-            measured: target.measured,
-            namespace: target.namespace.clone(),
-            which,
-            fields,
-            now: self.now,
-            user: self.user.to_owned(),
-        };
-        let encoder = UsageEncoder {
-            of: target.of,
-            encoding,
-            measured: target.measured,
-            is_named: target.name.is_some(),
-            now: self.now,
-        };
-        let encoded = async {
-            let found = self.provider.usage(&query).await?;
-            Ok(found.worked(move |found| encoder.document(found)).await?.1)
-        };
-        encoded.await.map_err(|error| failure(error, target))
-    }
-}
-
-struct UsageEncoder {
-    of: GroupVersion,
-    encoding: Encoding,
-    measured: Measured,
-    is_named: bool,
-    now: Timestamp,
+pub(super) struct UsageEncoder {
+    pub(super) of: GroupVersion,
+    pub(super) encoding: Encoding,
+    pub(super) measured: Measured,
+    /// Whether the document is the only object instead of a list.
+    pub(super) is_named: bool,
+    /// The time of the request, which is the creation time of objects, as upstream.
+    pub(super) now: Timestamp,
 }
 
 impl UsageEncoder {
-    fn document(&self, found: &UsageSamples) -> Result<Bytes, ProviderError> {
+    pub(super) fn document(&self, found: &[Usage]) -> Bytes {
         match self.measured {
-            Measured::Pods => self.one_or_list(found, "PodMetrics", |usage| self.pod(usage)),
-            Measured::Nodes => self.one_or_list(found, "NodeMetrics", |usage| self.node(usage)),
+            Measured::Pods => self.encode("PodMetrics", found.iter().map(|it| self.pod(it))),
+            Measured::Nodes => self.encode("NodeMetrics", found.iter().map(|it| self.node(it))),
         }
     }
 
-    /// The single object if the request names one, or a list.
-    fn one_or_list<T: Message + Serialize>(
+    fn encode<T: Message + Serialize>(
         &self,
-        found: &UsageSamples,
         kind: &str,
-        object_of: impl Fn(&Usage<'_>) -> T,
-    ) -> Result<Bytes, ProviderError> {
+        mut objects: impl Iterator<Item = T>,
+    ) -> Bytes {
         let (encoding, api_version) = (self.encoding, self.of.to_string());
         if self.is_named {
-            let mut document = Bytes::new();
-            found.pass(&mut |usage| {
-                document = encode::object(encoding, &api_version, kind, &object_of(&usage)).into();
-            })?;
-            return Ok(document);
+            let object = objects.next();
+            let object = object.map(|it| encode::object(encoding, &api_version, kind, &it));
+            return object.unwrap_or_default().into();
         }
         let mut list = ListEncoder::new(encoding, api_version, format!("{kind}List"));
-        found.pass(&mut |usage| append_item(encoding, &object_of(&usage), list.items()))?;
-        Ok(list.finish())
+        objects.for_each(|it| append_item(encoding, &it, list.items()));
+        list.finish()
     }
 
-    fn pod(&self, usage: &Usage<'_>) -> PodMetrics {
+    fn pod(&self, usage: &Usage) -> PodMetrics {
         let containers = usage.parts.iter().map(|(name, amounts)| ContainerMetrics {
-            name: Some((*name).to_owned()),
+            name: Some(name.clone()),
             usage: resource_list(*amounts),
         });
         PodMetrics {
@@ -121,7 +63,7 @@ impl UsageEncoder {
         }
     }
 
-    fn node(&self, usage: &Usage<'_>) -> NodeMetrics {
+    fn node(&self, usage: &Usage) -> NodeMetrics {
         let amounts = usage.parts.first().map(|(_, amounts)| *amounts);
         NodeMetrics {
             metadata: Some(self.metadata(usage)),
@@ -131,33 +73,16 @@ impl UsageEncoder {
         }
     }
 
-    fn metadata(&self, usage: &Usage<'_>) -> ObjectMeta {
-        let labels = usage.labels.iter();
+    fn metadata(&self, usage: &Usage) -> ObjectMeta {
+        let object = &usage.object;
+        let labels = object.labels.iter();
         ObjectMeta {
-            name: Some(usage.name.to_owned()),
-            namespace: usage.namespace.map(str::to_owned),
-            // As upstream, the time of the request is the creation time.
+            name: Some(object.name.to_string()),
+            namespace: object.namespace.as_ref().map(ToString::to_string),
             creation_timestamp: Some(self.now.into()),
             labels: labels
                 .map(|(key, value)| (key.to_string(), value.to_string()))
                 .collect(),
         }
     }
-}
-
-fn failure(error: ProviderError, target: &UsageTarget) -> Refusal {
-    of_provider(error, |error| {
-        let ProviderError::NoValue(reason) = error else {
-            return Refusal::NoSuchPath;
-        };
-        let kind = match target.measured {
-            Measured::Pods => "podmetrics",
-            Measured::Nodes => "nodemetrics",
-        };
-        let namespace = target.namespace.iter().map(String::as_str);
-        let place: Vec<&str> = namespace.chain(target.name.as_deref()).collect();
-        let place = quote(&place.join("/"));
-        let group = target.of.group.name();
-        Refusal::NoValue(format!("{kind}.{group} {place} not found: {reason}"))
-    })
 }

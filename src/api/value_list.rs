@@ -7,7 +7,7 @@ use aggregated_apiserver::api::negotiate::Encoding;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
-use crate::provider::{CustomValue, ExternalValue, MetricValues, ProviderError, Query};
+use crate::provider::{CustomValue, ExternalValue, MetricValues, ProviderError, Query, ValuesOf};
 
 use super::group::{GroupVersion, MetricsGroup, Version};
 use super::messages::{
@@ -29,13 +29,12 @@ struct ItemEncoder<'q> {
 /// The list of the values of a query.
 ///
 /// # Errors
-/// When an item is required and there is none.
+/// When one object was requested, and has no value.
 pub(super) fn encode(
     of: GroupVersion,
     query: &Query,
     encoding: Encoding,
     values: MetricValues,
-    requires_item: bool,
 ) -> Result<Bytes, ProviderError> {
     let items = ItemEncoder {
         version: of.version,
@@ -58,7 +57,9 @@ pub(super) fn encode(
             stored.append(items.place(), |value, out| items.custom(value, out), out);
         }
     }
-    if requires_item && list.is_empty() {
+    // A response for a single object has one item, because clients reject an empty list.
+    let is_named = matches!(&query.of, ValuesOf::Objects(it) if it.name.is_some());
+    if is_named && list.is_empty() {
         let reason = "no fresh value that is a number";
         return Err(ProviderError::NoValue(reason.to_owned()));
     }

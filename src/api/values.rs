@@ -1,4 +1,5 @@
-//! Values: turns the path into a query to the provider, and the provider's answer into a list.
+//! The documents of resources: turns the path and the parameters into a query to the
+//! provider, and the provider's answer into a document.
 
 use std::collections::BTreeMap;
 
@@ -8,122 +9,160 @@ use serde::Serialize;
 use aggregated_apiserver::api::encode;
 use aggregated_apiserver::api::negotiate::Encoding;
 use aggregated_apiserver::refusal::Refusal;
+use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::devices::DeviceList;
 
 use crate::provider::devices::{DevicesQuery, kinds};
-use crate::provider::{ObjectSelection, Provider, Query, ValuesOf, Which};
+use crate::provider::usage::{Measured, UsageQuery};
+use crate::provider::{Provider, Query, ValuesOf};
 
-use super::failure::{of_provider, of_query};
-use super::group::GroupVersion;
-use super::params::{Params, selector};
-use super::path::{CustomTarget, DEVICES, FINDINGS};
+use super::failure::{of_usage, of_values};
+use super::params::Params;
+use super::path::{ResourceKind, ResourceTarget};
+use super::usage::UsageEncoder;
 use super::value_list;
 
 /// The message for an invalid `by` of a list of devices.
 const NO_SUCH_BY: &str =
     "devices are listed by=pod or by=workload; of all namespaces also by=namespace or by=node";
 
-/// A request for values.
+/// A request for a resource of an API group.
 #[derive(Debug)]
-pub(super) struct Values<'r> {
-    pub(super) provider: &'r dyn Provider,
+pub(super) struct ResourceRequest<'r> {
+    pub(super) target: &'r ResourceTarget,
     pub(super) params: &'r Params,
+    pub(super) encoding: Encoding,
+    pub(super) provider: &'r dyn Provider,
+    /// The configuration that findings depend on.
+    pub(super) configuration: &'r [(String, String)],
     pub(super) now: Timestamp,
     pub(super) user: &'r str,
     /// Whether the user may list the pods of all namespaces.
     pub(super) may_list_pods: bool,
 }
 
-impl Values<'_> {
-    /// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
-    pub(super) async fn custom(
-        &self,
-        target: &CustomTarget,
-        encoding: Encoding,
-    ) -> Result<Bytes, Refusal> {
-        let label_selector = selector(self.params.label_selector.as_deref())?;
-        let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
-        let objects = objects(target, label_selector);
-        self.check(target.of, &objects.resource)?;
-        if self.params.explain() && objects.name().is_none() {
-            let reason = "explain needs the name of one object".to_owned();
-            return Err(Refusal::Malformed(reason));
+impl ResourceRequest<'_> {
+    pub(super) async fn document(&self) -> Result<Bytes, Refusal> {
+        let usage = match self.target.kind {
+            ResourceKind::Usage(measured) => Some(measured),
+            _ => None,
+        };
+        if usage.is_some() && !self.provider.knows_usage() {
+            return Err(Refusal::NoSuchPath);
         }
-        // A response for a single object has one item, because clients reject an empty list.
-        let requires_item = objects.name().is_some();
-        let query = self.query(ValuesOf::Objects(objects), &target.metric, metric_selector);
-        self.list(target.of, &query, encoding, requires_item).await
+        if self.params.watch {
+            return Err(Refusal::WatchNotSupported {
+                group: self.target.of.group.name(),
+                resource: self.target.resource.clone(),
+            });
+        }
+        // Only pods and nodes have fields. Without the selector the answer would be too broad.
+        if usage.is_none() && !self.params.field_selector.is_empty() {
+            let reason = "fieldSelector is not supported here, use labelSelector";
+            return Err(Refusal::Malformed(reason.to_owned()));
+        }
+        match self.target.kind {
+            ResourceKind::CustomMetric | ResourceKind::ExternalMetric => self.values().await,
+            ResourceKind::Usage(measured) => self.usage(measured).await,
+            ResourceKind::Findings => Ok(self.findings()),
+            ResourceKind::Devices => self.devices().await,
+        }
     }
 
-    /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
-    /// case; the provider ignores case.
-    pub(super) async fn external(
-        &self,
-        of: GroupVersion,
-        namespace: &str,
-        metric: &str,
-        encoding: Encoding,
-    ) -> Result<Bytes, Refusal> {
-        let selector = selector(self.params.label_selector.as_deref())?;
-        self.check(of, "*")?;
-        let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
-        self.list(of, &query, encoding, false).await
+    /// The values of a metric, or the explanation of one value. An explanation names only
+    /// objects that the user may read, because its target is that of the value.
+    async fn values(&self) -> Result<Bytes, Refusal> {
+        let query = self.query();
+        let failure = |error| of_values(error, &query);
+        if !self.params.explain {
+            let values = self.provider.values(&query).await.map_err(failure)?;
+            return value_list::encode(self.target.of, &query, self.encoding, values)
+                .map_err(failure);
+        }
+        if let ValuesOf::Objects(objects) = &query.of
+            && objects.name.is_none()
+        {
+            let reason = "explain needs the name of one object";
+            return Err(Refusal::Malformed(reason.to_owned()));
+        }
+        let mut explanation = self.provider.explain(&query).await.map_err(failure)?;
+        explanation.name_holders(self.may_list_pods);
+        Ok(encode::json(&explanation).into())
     }
 
-    fn query(&self, of: ValuesOf, metric: &str, selector: Selector) -> Query {
+    fn query(&self) -> Query {
+        let (of, selector) = match &self.target.kind {
+            ResourceKind::ExternalMetric => {
+                let namespace = self.target.namespace.clone().unwrap_or_default();
+                (ValuesOf::Namespace(namespace), &self.params.label_selector)
+            }
+            _ => {
+                let objects = self.target.objects(self.params.label_selector.clone());
+                (
+                    ValuesOf::Objects(objects),
+                    &self.params.metric_label_selector,
+                )
+            }
+        };
         Query {
             of,
-            metric: metric.to_owned(),
-            selector,
+            metric: self.target.metric().unwrap_or_default().to_owned(),
+            selector: selector.clone(),
             now: self.now,
             user: self.user.to_owned(),
         }
     }
 
-    /// A list of values, or the explanation of the value. An explanation
-    /// names only objects that the user may read, because its target is that of the value.
-    async fn list(
-        &self,
-        of: GroupVersion,
-        query: &Query,
-        encoding: Encoding,
-        requires_item: bool,
-    ) -> Result<Bytes, Refusal> {
-        let failure = |error| of_query(error, query);
-        if self.params.explain() {
-            let explanation = self.provider.explain(query).await;
-            let mut explanation = explanation.map_err(failure)?;
-            explanation.name_holders(self.may_list_pods);
-            return Ok(json(&explanation));
-        }
-        let values = self.provider.values(query).await.map_err(failure)?;
-        value_list::encode(of, query, encoding, values, requires_item).map_err(failure)
+    async fn usage(&self, measured: Measured) -> Result<Bytes, Refusal> {
+        let name = self.target.name.clone();
+        let (labels, fields) = match name {
+            // A request for a single object has no selector.
+            Some(_) => (Selector::everything(), FieldSelector::default()),
+            None => {
+                let fields = FieldSelector::parse(&self.params.field_selector);
+                (
+                    self.params.label_selector.clone(),
+                    fields.map_err(Refusal::Malformed)?,
+                )
+            }
+        };
+        let query = UsageQuery {
+            measured,
+            namespace: self.target.namespace.clone(),
+            name,
+            labels,
+            fields,
+            now: self.now,
+            user: self.user.to_owned(),
+        };
+        let found = self.provider.usage(&query).await;
+        let found = found.map_err(|error| of_usage(error, &query))?;
+        let encoder = UsageEncoder {
+            of: self.target.of,
+            encoding: self.encoding,
+            measured,
+            is_named: query.name.is_some(),
+            now: self.now,
+        };
+        encoded(move || encoder.document(&found)).await
     }
 
     /// The findings about the data, the skipped checks, and the configuration that they
     /// depend on.
-    pub(super) fn findings(
-        &self,
-        of: GroupVersion,
-        configuration: &[(String, String)],
-    ) -> Result<Bytes, Refusal> {
-        self.check(of, FINDINGS)?;
+    fn findings(&self) -> Bytes {
         let report = self.provider.findings();
-        Ok(json(&serde_json::json!({
-            "kind": "FindingList", "apiVersion": of.to_string(), "metadata": {},
+        let list = serde_json::json!({
+            "kind": "FindingList", "apiVersion": self.target.of.to_string(), "metadata": {},
             "items": report.findings, "skipped": report.skipped,
-            "configuration": configuration,
-        })))
+            "configuration": self.configuration,
+        });
+        encode::json(&list).into()
     }
 
-    /// The devices of a namespace; `None`: of all namespaces (docs/protocol.md, "Devices").
-    pub(super) async fn devices(
-        &self,
-        of: GroupVersion,
-        namespace: Option<&str>,
-    ) -> Result<Bytes, Refusal> {
+    /// The devices of a namespace, or of all (docs/protocol.md, "Devices").
+    async fn devices(&self) -> Result<Bytes, Refusal> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct List {
@@ -133,55 +172,31 @@ impl Values<'_> {
             #[serde(flatten)]
             list: DeviceList,
         }
-        self.check(of, DEVICES)?;
-        let kinds = kinds(self.params.by.as_deref().unwrap_or("pod"), namespace);
-        let asked = DevicesQuery {
+        let namespace = self.target.namespace.clone();
+        let kinds = kinds(
+            self.params.by.as_deref().unwrap_or("pod"),
+            namespace.as_deref(),
+        );
+        let query = DevicesQuery {
             kinds: kinds.ok_or_else(|| Refusal::Malformed(NO_SUCH_BY.to_owned()))?,
-            namespace: namespace.map(str::to_owned),
-            selector: selector(self.params.label_selector.as_deref())?,
+            namespace,
+            selector: self.params.label_selector.clone(),
             names_pods: self.may_list_pods,
             now: self.now,
         };
-        let list = self.provider.devices(&asked).await;
         let list = List {
             kind: "DeviceList",
-            api_version: of.to_string(),
+            api_version: self.target.of.to_string(),
             metadata: BTreeMap::new(),
-            list: list.map_err(|error| of_provider(error, |_| Refusal::NoSuchPath))?,
+            list: self.provider.devices(&query).await?,
         };
-        // Encoding a list of a large fleet takes long. A blocking thread leaves other
-        // requests unaffected.
-        let encoded = tokio::task::spawn_blocking(move || json(&list)).await;
-        encoded.map_err(|_| Refusal::TooMuchWork)
-    }
-
-    /// Refuses parameters that lists of values do not support.
-    fn check(&self, of: GroupVersion, resource: &str) -> Result<(), Refusal> {
-        self.params.refuse_field_selector()?;
-        if self.params.watch() {
-            return Err(Refusal::WatchNotSupported {
-                group: of.group.name(),
-                resource: resource.to_owned(),
-            });
-        }
-        Ok(())
+        encoded(move || encode::json(&list).into()).await
     }
 }
 
-fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
-    let namespace = target.namespace.as_deref();
-    // C3 describes the namespace itself, which is cluster-scoped.
-    let (namespace, name) = match target.resource {
-        None => (None, namespace.filter(|name| *name != "*")),
-        Some(_) => (namespace, target.name.as_deref()),
-    };
-    ObjectSelection {
-        resource: target.resource().to_owned(),
-        namespace: namespace.map(str::to_owned),
-        which: name.map_or(Which::Matching(selector), |name| Which::Named(name.into())),
-    }
-}
-
-fn json(document: &impl Serialize) -> Bytes {
-    encode::json(document).into()
+/// Encodes a list of a large cluster, which takes long, on a blocking thread, which leaves
+/// other requests unaffected.
+async fn encoded(encode: impl FnOnce() -> Bytes + Send + 'static) -> Result<Bytes, Refusal> {
+    let encoded = tokio::task::spawn_blocking(encode).await;
+    encoded.map_err(|_| Refusal::TooMuchWork)
 }

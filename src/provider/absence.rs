@@ -1,59 +1,38 @@
 //! Why there is no value, and what to check.
 
+use std::collections::BTreeSet;
+
+use super::ObjectSelection;
 use super::lookup::{Lookup, Subject};
-use super::{ObjectSelection, ProviderError};
+use super::narrow::selectable_model;
 use gpu_metrics::aggregate::{Absence, Missing};
-use gpu_metrics::grid::RowId;
-use gpu_metrics::inventory::InventoryOrigin;
-use gpu_metrics::layout::Object;
-use gpu_metrics::policy::Measure;
+use gpu_metrics::inventory::{Inventory, InventoryOrigin, Pod};
+use gpu_metrics::layout::{Object, RowFacts};
 
 impl<'a> Lookup<'a> {
-    /// The subject in words, and its devices if it is one object.
-    pub(super) fn described(&self) -> (String, Option<&'a Object>) {
-        let layout = self.snapshot.layout();
+    /// The subject in words: `pods ml/train-0`, `the cluster`.
+    pub(super) fn described(&self) -> String {
         match self.subject {
-            Subject::Objects { .. } if self.spec.measure == Measure::OriginalAverage => {
-                ("the cluster".to_owned(), Some(layout.cluster()))
-            }
-            Subject::Objects {
-                table, selection, ..
-            } => {
-                let resource = &selection.resource;
-                let Some(name) = selection.name() else {
-                    return (format!("the {resource} selected"), None);
-                };
-                let namespace = selection.namespace.as_deref();
-                let group =
-                    table.and_then(|(_, table)| table.objects.get(table.find(namespace, name)?));
-                (format!("{resource} {name}"), group)
-            }
-            Subject::Namespace(name) => {
-                let group = layout.object("namespaces", None, name);
-                (format!("namespace {name}"), group)
-            }
-            Subject::Cluster => ("the cluster".to_owned(), Some(layout.cluster())),
+            Subject::Cluster => "the cluster".to_owned(),
+            _ => self.query.of.described(),
         }
     }
 
-    /// The error that there is no value.
-    pub(super) fn no_value(&self) -> ProviderError {
-        let (of, group) = self.described();
-        let (metric, gpus) = (&self.spec.name, &self.current.gpus);
-        let rows = self.rows(group);
-        let request_none = match self.subject {
-            Subject::Objects { selection, .. } => rows.is_empty() && self.request_none(selection),
-            Subject::Namespace(_) | Subject::Cluster => false,
-        };
-        if request_none {
-            let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
-            return ProviderError::NoValue(reason);
+    /// Why there is no value.
+    pub(super) fn absence(&self) -> String {
+        let (of, metric) = (self.described(), &self.spec.name);
+        let objects = self.objects();
+        if let Subject::Objects { selection, .. } = self.subject
+            && objects.is_empty()
+            && let Some(why) = self.without_devices(selection)
+        {
+            return format!("no value of {metric} for {of}: {why}");
         }
         if self.narrowed.has_labels() {
-            return self.unmatched(&of, &rows);
+            return self.unmatched(&objects);
         }
-        let absence = group.map(|group| self.snapshot.absence(group));
-        let reason = match (absence.and_then(why), &self.current.trouble) {
+        let absence = self.object().map(|group| self.snapshot.absence(group));
+        match (absence.and_then(why), &self.current.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
             }
@@ -62,60 +41,82 @@ impl<'a> Lookup<'a> {
                 "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
                  that dcgm-exporter is up and that its series reach Prometheus with pod labels"
             ),
-        };
-        ProviderError::NoValue(reason)
-    }
-
-    /// The error that none of these rows, the GPUs of `of`, has the requested labels.
-    fn unmatched(&self, of: &str, rows: &[RowId]) -> ProviderError {
-        let layout = self.snapshot.layout();
-        let facts = rows.iter().filter_map(|row| layout.fact(*row));
-        let models: Vec<String> = self.narrowed.other_models(facts).into_iter().collect();
-        ProviderError::NoValue(match models.as_slice() {
-            [] => format!(
-                "no GPU of {of} with fresh samples for {} matches the metric selector",
-                self.spec.name
-            ),
-            models => format!(
-                "no GPU of {of} is of the model that the metric selector names: there are {}",
-                models.join(", ")
-            ),
-        })
-    }
-
-    /// The rows of one object, or of those selected.
-    fn rows(&self, group: Option<&Object>) -> Vec<RowId> {
-        match (group, self.subject) {
-            (Some(group), _) => group.members.clone(),
-            (
-                None,
-                Subject::Objects {
-                    table: Some((_, table)),
-                    selection,
-                    ..
-                },
-            ) => {
-                let (_, within) = table.within(selection.namespace.as_deref());
-                let chosen = within
-                    .iter()
-                    .filter(|object| selection.which.selects(&object.name, &object.labels));
-                chosen.flat_map(|object| object.members.clone()).collect()
-            }
-            (None, _) => Vec::new(),
         }
     }
 
-    /// Whether the objects are pods and none of them requests a GPU.
-    fn request_none(&self, selection: &ObjectSelection) -> bool {
+    /// The reason that no GPU of these objects has the requested labels.
+    fn unmatched(&self, objects: &[&Object]) -> String {
+        let of = self.described();
+        let layout = self.snapshot.layout();
+        let rows = objects.iter().flat_map(|object| &object.members);
+        let rows: Vec<&RowFacts> = rows.filter_map(|row| layout.fact(*row)).collect();
+        let models = rows.iter().filter_map(|facts| selectable_model(facts));
+        let models: BTreeSet<String> = models.collect();
+        if models.is_empty() || rows.iter().any(|it| self.narrowed.admits_model(it)) {
+            let metric = &self.spec.name;
+            return format!(
+                "no GPU of {of} with fresh samples for {metric} matches the metric selector"
+            );
+        }
+        let models: Vec<String> = models.into_iter().collect();
+        let models = models.join(", ");
+        format!("no GPU of {of} is of the model that the metric selector names: there are {models}")
+    }
+
+    /// Why objects have no devices, if the cluster's objects tell.
+    fn without_devices(&self, selection: &'a ObjectSelection) -> Option<String> {
         let inventory = self.snapshot.layout().inventory();
-        if selection.resource != "pods" || inventory.authority != InventoryOrigin::Cluster {
-            return false;
+        if inventory.authority != InventoryOrigin::Cluster {
+            return None;
+        }
+        let resource = selection.resource.as_str();
+        if let (Some(namespace), Some(name)) = (&selection.namespace, &selection.name) {
+            if resource != "pods" {
+                let is_known = has_workload(inventory, resource, namespace, name);
+                return (!is_known).then(|| {
+                    format!("no pod in namespace {namespace} belongs to {resource} {name}: check the name")
+                });
+            }
+            let Some(pod) = inventory.pod(namespace, name) else {
+                return Some(format!("there is no pod {name} in namespace {namespace}"));
+            };
+            if let Some(why) = self.placed_elsewhere(pod) {
+                return Some(why);
+            }
         }
         let pods = inventory.pods_in(selection.namespace.as_deref()).iter();
-        let mut pods =
-            pods.filter(|pod| pod.is_live() && selection.which.selects(&pod.name, &pod.labels));
-        pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
+        let pods = pods.filter(|pod| pod.is_live() && selection.selects(&pod.name, &pod.labels));
+        let mut pods = pods.filter(|_| resource == "pods").peekable();
+        let request_none = pods.peek().is_some() && pods.all(|pod| !pod.requests_gpu());
+        request_none.then(|| format!("the pods request no {}", self.current.gpus))
     }
+
+    /// The reason that series place the pod on other nodes; `None`: they do not.
+    fn placed_elsewhere(&self, pod: &Pod) -> Option<String> {
+        let (
+            node,
+            Pod {
+                namespace, name, ..
+            },
+        ) = (pod.node.as_deref()?, pod);
+        let named = self.snapshot.layout().nodes_of_claims(namespace, name);
+        let others: Vec<&str> = named.into_iter().filter(|named| *named != node).collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "series name pod {namespace}/{name} on {}, but it runs on {node}: they are treated as \
+                 series of an earlier pod with the same name; check that dcgm-exporter on {node} \
+                 reports it, and which label names the node of its series",
+                others.join(", ")
+            )
+        })
+    }
+}
+
+fn has_workload(inventory: &Inventory, resource: &str, namespace: &str, name: &str) -> bool {
+    inventory
+        .workloads
+        .iter()
+        .any(|it| (&*it.kind.resource, &*it.namespace, &*it.name) == (resource, namespace, name))
 }
 
 /// The reason why a group with GPUs has no value, and what to check; `None`: it has no GPU.

@@ -1,8 +1,8 @@
 //! Rules and GPU metrics together. A user's rule replaces the built-in metric of the same
 //! name, separately for each resource.
 //!
-//! GPU metrics are answered from memory. Cheap answers are computed on the thread of the
-//! request, others on a blocking thread.
+//! GPU metrics are answered from memory. Values of the default window are looked up on the
+//! thread of the request; other answers are computed on a blocking thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,14 +16,10 @@ use super::devices::DevicesQuery;
 use super::explain::explained_by_rule;
 use super::gpu::GpuProvider;
 use super::rules::{RuleMetric, RuleProvider};
-use super::usage::{UsageQuery, UsageSamples};
+use super::usage::{Usage, UsageQuery};
 use super::{
     ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf,
 };
-
-/// The most looks of an answer that is computed on the thread of the request. A look takes
-/// some 50 ns.
-pub(super) const AT_HAND: u64 = 16 * 1024;
 
 /// Returns the present findings about a part of the server itself.
 pub type SelfFindings = Arc<dyn Fn() -> Vec<Finding> + Send + Sync>;
@@ -76,27 +72,6 @@ impl Composite {
         };
         Some((rules, rules.find(resource, &query.metric)?))
     }
-
-    /// Runs `answer` with a small number of looks on this thread. If it needs more, runs it on
-    /// a blocking thread.
-    async fn answered<T, F>(
-        &self,
-        limit: &ComputeLimit,
-        query: &Query,
-        answer: F,
-    ) -> Result<T, ProviderError>
-    where
-        T: Send + 'static,
-        F: Fn(&GpuProvider, &Query, u64) -> Result<T, ProviderError> + Send + 'static,
-    {
-        match answer(&self.gpus, query, AT_HAND) {
-            Err(ProviderError::TooMuchWork) => {
-                let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
-                limit.run(move || answer(&gpus, &query, u64::MAX)).await
-            }
-            answered => answered,
-        }
-    }
 }
 
 impl Provider for Composite {
@@ -107,28 +82,25 @@ impl Provider for Composite {
 
     fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues> {
         Box::pin(async move {
-            match self.rule(query) {
-                Some((rules, metric)) => Ok(rules.values(&metric, query).await?.values),
-                None => {
-                    let of_gpus = GpuProvider::values;
-                    self.answered(&self.values, query, of_gpus).await
-                }
+            if let Some((rules, metric)) = self.rule(query) {
+                return Ok(rules.values(&metric, query).await?.values);
             }
+            if let Some(values) = self.gpus.values_at_hand(query)? {
+                return Ok(values);
+            }
+            let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
+            self.values.run(move || gpus.values(&query)).await
         })
     }
 
     fn explain<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, Explanation> {
         Box::pin(async move {
-            match self.rule(query) {
-                Some((rules, metric)) => {
-                    let values = rules.values(&metric, query).await;
-                    explained_by_rule(query, metric.rule(), values)
-                }
-                None => {
-                    let of_gpus = GpuProvider::explain;
-                    self.answered(&self.explanations, query, of_gpus).await
-                }
+            if let Some((rules, metric)) = self.rule(query) {
+                let values = rules.values(&metric, query).await;
+                return explained_by_rule(query, metric.rule(), values);
             }
+            let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
+            self.explanations.run(move || gpus.explain(&query)).await
         })
     }
 
@@ -150,7 +122,7 @@ impl Provider for Composite {
         self.rules.as_ref().is_some_and(|rules| rules.knows_usage())
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {
         Box::pin(async {
             let rules = self.rules.as_ref().ok_or(ProviderError::NoSuchMetric)?;
             rules.usage(query).await

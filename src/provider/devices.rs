@@ -137,7 +137,7 @@ impl GpuProvider {
             user: String::new(),
         };
         let mut explanation = match explained {
-            true => self.explain_at(Some(current), &value_query, u64::MAX)?,
+            true => self.lookup(Some(current), &value_query)?.explanation(),
             false => Explanation {
                 no_value: Some(UNEXPLAINED.to_owned()),
                 ..Explanation::default()

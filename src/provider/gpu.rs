@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::lookup::{Lookup, Subject};
+use super::narrow::Narrowed;
 use super::served::ServedSnapshot;
 use super::{
     CustomMetric, ListedMetrics, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
@@ -18,38 +19,26 @@ use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::Snapshot;
 
-/// Workload kinds that are listed even if the cluster has none. Other kinds are served when
-/// a pod has an owner of the kind.
-const WORKLOADS: [(&str, &str, &str); 6] = [
-    ("cronjobs.batch", "CronJob", "batch/v1"),
-    ("daemonsets.apps", "DaemonSet", "apps/v1"),
-    ("deployments.apps", "Deployment", "apps/v1"),
-    ("jobs.batch", "Job", "batch/v1"),
-    ("replicasets.apps", "ReplicaSet", "apps/v1"),
-    ("statefulsets.apps", "StatefulSet", "apps/v1"),
+/// The kinds for which every metric is listed, except the original's average, even if the
+/// cluster has no such object: resource, kind, version and scope. Others are served when a pod
+/// has an owner of the kind.
+const KINDS: [(&str, &str, &str, bool); 9] = [
+    ("cronjobs.batch", "CronJob", "batch/v1", true),
+    ("daemonsets.apps", "DaemonSet", "apps/v1", true),
+    ("deployments.apps", "Deployment", "apps/v1", true),
+    ("jobs.batch", "Job", "batch/v1", true),
+    ("namespaces", "Namespace", "v1", false),
+    ("nodes", "Node", "v1", false),
+    ("pods", "Pod", "v1", true),
+    ("replicasets.apps", "ReplicaSet", "apps/v1", true),
+    ("statefulsets.apps", "StatefulSet", "apps/v1", true),
 ];
-
-/// The kinds for which every metric is served, except the original's average.
-fn kinds() -> Vec<ObjectKind> {
-    let mut kinds = vec![
-        ObjectKind::pod(),
-        ObjectKind::namespace(),
-        ObjectKind::node(),
-    ];
-    let workload = |(resource, kind, version)| ObjectKind::new(resource, kind, version, true);
-    kinds.extend(WORKLOADS.map(workload));
-    kinds
-}
 
 /// Why there are no values if the server may not list the cluster's objects.
 const NOT_LISTED: &str = "the server may not list pods";
 
 /// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
 /// [`super::Provider`] of it.
-///
-/// The work for a query is limited in looks. A look is at the value of a row at an instant,
-/// or at a label of a row. A query that needs more looks fails with
-/// [`ProviderError::TooMuchWork`]; `u64::MAX` means no limit.
 #[derive(Debug)]
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
@@ -65,7 +54,9 @@ pub struct GpuProvider {
 impl GpuProvider {
     /// A provider of these metrics. It has no values before [`GpuProvider::publish`].
     pub fn new(metrics: &[MetricSpec]) -> Self {
-        let kinds = kinds();
+        let kinds = KINDS.map(|(resource, kind, version, namespaced)| {
+            ObjectKind::new(resource, kind, version, namespaced)
+        });
         let mut custom: Vec<CustomMetric> = Vec::new();
         for kind in &kinds {
             let offered = metrics
@@ -87,7 +78,7 @@ impl GpuProvider {
                 external: names,
             }),
             external,
-            kinds,
+            kinds: kinds.into(),
             current: ArcSwapOption::empty(),
             gpus: GpuResources::default().words().into(),
             findings: ArcSwap::from_pointee(unknown(&metrics)),
@@ -184,10 +175,21 @@ impl GpuProvider {
         self.findings.load_full()
     }
 
-    /// The values of the metric of a query, if `looks` suffice.
-    pub fn values(&self, query: &Query, looks: u64) -> Result<MetricValues, ProviderError> {
+    /// The values of the metric of a query; `None`: they need a computation, which may take
+    /// long.
+    pub(super) fn values_at_hand(
+        &self,
+        query: &Query,
+    ) -> Result<Option<MetricValues>, ProviderError> {
         let current = self.current.load_full();
-        self.lookup(current.as_ref(), query, looks)?.result()
+        let lookup = self.lookup(current.as_ref(), query)?;
+        lookup.is_at_hand().then(|| lookup.result()).transpose()
+    }
+
+    /// The values of the metric of a query.
+    pub fn values(&self, query: &Query) -> Result<MetricValues, ProviderError> {
+        let current = self.current.load_full();
+        self.lookup(current.as_ref(), query)?.result()
     }
 
     /// Resolves the names of a query for one snapshot.
@@ -195,63 +197,66 @@ impl GpuProvider {
         &'a self,
         current: Option<&'a Arc<ServedSnapshot>>,
         query: &'a Query,
-        looks: u64,
     ) -> Result<Lookup<'a>, ProviderError> {
-        match &query.of {
-            ValuesOf::Objects(objects) => self.custom(current, objects, query, looks),
-            ValuesOf::Namespace(namespace) => self.external(current, namespace, query, looks),
-        }
+        let (mut window, mut name) = (None, None);
+        let (metric, spec, subject) = match &query.of {
+            ValuesOf::Objects(selection) => {
+                let metric = self.metric(&query.metric);
+                let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
+                (metric, spec, self.objects(current, selection, spec)?)
+            }
+            ValuesOf::Namespace(namespace) => {
+                let metric = self.external.named(&query.metric);
+                let (metric, spec, reach) = metric.ok_or(ProviderError::NoSuchMetric)?;
+                match reach {
+                    Reach::Fleet => window = Some(FLEET_WINDOW),
+                    Reach::Prefixed => name = Some(format!("{CLUSTER_PREFIX}{}", spec.name)),
+                    Reach::Namespace | Reach::Cluster => {}
+                }
+                let subject = match reach {
+                    Reach::Namespace => Subject::Namespace(namespace),
+                    Reach::Cluster | Reach::Prefixed | Reach::Fleet => Subject::Cluster,
+                };
+                (metric, spec, subject)
+            }
+        };
+        let current = current.ok_or_else(|| self.not_ready())?;
+        let snapshot = &*current.snapshot;
+        let longest = snapshot.policy().max_window.max(snapshot.window());
+        let mut narrowed = Narrowed::read(&query.selector, &spec.measure, longest)?;
+        narrowed.window = narrowed.window.or(window.map(|it| it.min(longest)));
+        Ok(Lookup {
+            current,
+            snapshot,
+            query,
+            subject,
+            name: name.map_or(Cow::Borrowed(&*spec.name), Cow::Owned),
+            metric,
+            spec,
+            narrowed,
+        })
     }
 
-    fn custom<'a>(
+    fn objects<'a>(
         &'a self,
         current: Option<&'a Arc<ServedSnapshot>>,
-        objects: &'a ObjectSelection,
-        query: &Query,
-        looks: u64,
-    ) -> Result<Lookup<'a>, ProviderError> {
-        let metric = self.metric(&query.metric);
-        let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
-        let table = current.and_then(|current| current.snapshot.layout().table(&objects.resource));
+        selection: &'a ObjectSelection,
+        spec: &MetricSpec,
+    ) -> Result<Subject<'a>, ProviderError> {
+        let resource = &selection.resource;
+        let table = current.and_then(|current| current.snapshot.layout().table(resource));
         let mut known = self.kinds.iter();
         let kind = match table {
             Some((_, table)) => Some(&table.kind),
-            None => known.find(|kind| *kind.resource == *objects.resource),
+            None => known.find(|kind| *kind.resource == **resource),
         };
         let kind = kind.filter(|kind| is_offered(&spec.measure, kind));
         let kind = kind.ok_or(ProviderError::NoSuchMetric)?;
-        if kind.namespaced != objects.namespace.is_some() {
-            return Err(ProviderError::WrongScope);
-        }
-        let current = current.ok_or_else(|| self.not_ready())?;
-        let subject = Subject::Objects {
+        selection.check_scope(kind.namespaced)?;
+        Ok(Subject::Objects {
             kind,
             table,
-            selection: objects,
-        };
-        Lookup::new(current, subject, (metric, spec), query, looks)
-    }
-
-    fn external<'a>(
-        &'a self,
-        current: Option<&'a Arc<ServedSnapshot>>,
-        namespace: &'a str,
-        query: &Query,
-        looks: u64,
-    ) -> Result<Lookup<'a>, ProviderError> {
-        let metric = self.external.named(&query.metric);
-        let (metric, spec, reach) = metric.ok_or(ProviderError::NoSuchMetric)?;
-        let current = current.ok_or_else(|| self.not_ready())?;
-        let subject = match reach {
-            Reach::Namespace => Subject::Namespace(namespace),
-            Reach::Cluster | Reach::Prefixed | Reach::Fleet => Subject::Cluster,
-        };
-        let mut lookup = Lookup::new(current, subject, (metric, spec), query, looks)?;
-        match reach {
-            Reach::Fleet => lookup.prefer(FLEET_WINDOW),
-            Reach::Prefixed => lookup.name = Cow::Owned(format!("{CLUSTER_PREFIX}{}", spec.name)),
-            Reach::Namespace | Reach::Cluster => {}
-        }
-        Ok(lookup)
+            selection,
+        })
     }
 }

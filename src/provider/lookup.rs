@@ -4,16 +4,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::narrow::Narrowed;
 use super::served::{ServedSnapshot, StoredValues};
 use super::{
-    CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, Which,
+    CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
 };
 use apimachinery::labels::Labels;
-use apimachinery::selector::Selector;
-use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::Reasons;
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::ObjectKind;
@@ -22,9 +19,8 @@ use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
 
-/// `windowSeconds` is in whole seconds. A window with too few samples is extended when it
-/// is evaluated.
-const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+/// The most requirements of a label selector that are checked on the thread of the request.
+const MOST_AT_HAND: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject<'a> {
@@ -40,167 +36,194 @@ pub(super) enum Subject<'a> {
     Cluster,
 }
 
+/// An object with devices, and the places of its values in the snapshot.
+#[derive(Clone, Copy, Debug)]
+struct Group<'a> {
+    kind: usize,
+    place: usize,
+    object: &'a Object,
+}
+
 /// A query with its metric and settings resolved.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) current: &'a Arc<ServedSnapshot>,
     pub(super) snapshot: &'a Snapshot,
+    pub(super) query: &'a Query,
     pub(super) subject: Subject<'a>,
     /// The name of the metric as in discovery.
     pub(super) name: Cow<'a, str>,
-    metric: usize,
+    /// The place of the metric in the snapshot.
+    pub(super) metric: usize,
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
-    pub(super) now: Timestamp,
-    /// The most looks at rows; `u64::MAX`: no limit.
-    looks: u64,
 }
 
 impl<'a> Lookup<'a> {
-    pub(super) fn new(
-        current: &'a Arc<ServedSnapshot>,
-        subject: Subject<'a>,
-        (metric, spec): (usize, &'a MetricSpec),
-        query: &Query,
-        looks: u64,
-    ) -> Result<Self, ProviderError> {
-        let snapshot = &*current.snapshot;
-        let windows = SHORTEST_WINDOW..=longest_window(snapshot);
-        Ok(Self {
-            current,
-            snapshot,
-            subject,
-            name: Cow::Borrowed(&spec.name),
-            metric,
-            spec,
-            narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
-            now: query.now,
-            looks,
-        })
-    }
-
-    /// Sets the window, unless the selector sets one.
-    pub(super) fn prefer(&mut self, window: Duration) {
-        let longest = longest_window(self.snapshot);
-        self.narrowed.window.get_or_insert(window.min(longest));
-    }
-
-    /// Fails if the query needs more looks than the limit.
-    pub(super) fn allow(&self, looks: u64) -> Result<(), ProviderError> {
-        match looks <= self.looks {
-            true => Ok(()),
-            false => Err(ProviderError::TooMuchWork),
-        }
-    }
-
-    fn fresh(&self, value: Option<Value>) -> Option<Value> {
-        value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
+    /// Whether the answer needs no computation that a large fleet makes long.
+    pub(super) fn is_at_hand(&self) -> bool {
+        let requirements = match &self.query.of {
+            ValuesOf::Objects(objects) => objects.selector.requirements().len(),
+            ValuesOf::Namespace(_) => 0,
+        };
+        self.narrowed.is_default() && requirements <= MOST_AT_HAND
     }
 
     /// The values of the subject.
     ///
     /// # Errors
-    /// When there are none, or they need more looks than the limit.
+    /// When there are none.
     pub(super) fn result(&self) -> Result<MetricValues, ProviderError> {
-        let (kind, table, selection) = match self.subject {
+        let values = match self.subject {
             Subject::Objects {
                 kind,
                 table,
                 selection,
-            } => (kind, table, selection),
-            Subject::Namespace(namespace) => {
-                let table = self.snapshot.layout().table("namespaces");
-                let value = self.of_object(table, None, namespace)?;
-                return self.one_external(value, Some(namespace));
-            }
-            Subject::Cluster => return self.one_external(self.of_cluster()?, None),
-        };
-        if self.spec.measure == Measure::OriginalAverage {
-            return self.original_of_namespaces(kind, &selection.which);
-        }
-        let namespace = selection.namespace.as_deref();
-        let values = match &selection.which {
-            Which::Named(name) => {
-                let value = self.of_object(table, namespace, name)?;
-                let values = value.map(|value| CustomValue {
-                    kind: kind.clone(),
-                    namespace: namespace.map(Arc::from),
-                    name: name.as_str().into(),
-                    value,
-                });
-                values.map(|value| MetricValues::Custom(vec![value]))
-            }
-            Which::Matching(selector) => match table {
-                Some(table) => self.list(table, namespace, selector)?,
-                None => None,
+            } => match &selection.name {
+                Some(name) => self.value().map(|value| {
+                    MetricValues::Custom(vec![CustomValue {
+                        kind: kind.clone(),
+                        namespace: selection.namespace.as_deref().map(Arc::from),
+                        name: name.as_str().into(),
+                        value,
+                    }])
+                }),
+                None => table.and_then(|(kind, table)| self.list(kind, table, selection)),
             },
+            Subject::Namespace(_) | Subject::Cluster => self.value().map(|value| {
+                MetricValues::External(vec![ExternalValue {
+                    metric: (&*self.name).into(),
+                    labels: self.labels(),
+                    value,
+                }])
+            }),
         };
-        values.ok_or_else(|| self.no_value())
+        values.ok_or_else(|| ProviderError::NoValue(self.absence()))
     }
 
-    fn one_external(
-        &self,
-        value: Option<Value>,
-        namespace: Option<&str>,
-    ) -> Result<MetricValues, ProviderError> {
-        let value = value.ok_or_else(|| self.no_value())?;
+    /// The labels of the value of an external metric.
+    fn labels(&self) -> Labels {
         let pinned = self.narrowed.pinned();
-        let own = namespace.filter(|_| pinned.get("namespace").is_none());
+        let own = match self.subject {
+            Subject::Namespace(namespace) if pinned.get("namespace").is_none() => Some(namespace),
+            _ => None,
+        };
         let own = own.map(|namespace| ("namespace", namespace));
         let labels = pinned.iter().map(|(name, value)| (&**name, &**value));
-        Ok(MetricValues::External(vec![ExternalValue {
-            metric: (&*self.name).into(),
-            labels: Labels::from_pairs(labels.chain(own)),
-            value,
-        }]))
+        Labels::from_pairs(labels.chain(own))
+    }
+
+    /// The devices of the subject; `None`: it has none, or it is a list. The original's average
+    /// is one value for the whole cluster.
+    fn group(&self) -> Option<Group<'a>> {
+        let layout = self.snapshot.layout();
+        let (table, namespace, name) = match self.subject {
+            _ if self.spec.measure == Measure::OriginalAverage => return Some(self.cluster()),
+            Subject::Cluster => return Some(self.cluster()),
+            Subject::Namespace(name) => (layout.table("namespaces"), None, name),
+            Subject::Objects {
+                table, selection, ..
+            } => (
+                table,
+                selection.namespace.as_deref(),
+                selection.name.as_deref()?,
+            ),
+        };
+        let (kind, table) = table?;
+        let place = table.find(namespace, name)?;
+        let object = table.objects.get(place)?;
+        Some(Group {
+            kind,
+            place,
+            object,
+        })
+    }
+
+    fn cluster(&self) -> Group<'a> {
+        let layout = self.snapshot.layout();
+        Group {
+            kind: layout.tables().len(),
+            place: 0,
+            object: layout.cluster(),
+        }
+    }
+
+    /// The devices of the only subject.
+    pub(super) fn object(&self) -> Option<&'a Object> {
+        self.group().map(|group| group.object)
+    }
+
+    /// The value of the only subject.
+    pub(super) fn value(&self) -> Option<Value> {
+        let group = self.group()?;
+        let compute = || self.compute(&[group.object]).into_iter().next().flatten();
+        let value = if self.narrowed.is_default() {
+            let values = self.snapshot.values(group.kind, self.metric);
+            values.get(group.place).copied().flatten()
+        } else if matches!(self.subject, Subject::Cluster) {
+            // Autoscalers with the same selector cause one computation: the first request
+            // computes the value, and the others wait for it. Values of objects are computed
+            // for each request.
+            let of = (self.metric, self.narrowed.clone());
+            *self.current.of_cluster(of).get_or_init(compute)
+        } else {
+            compute()
+        };
+        value.filter(|value| self.is_served(value))
+    }
+
+    fn is_served(&self, value: &Value) -> bool {
+        value.is_fresh(self.query.now) && value.value.is_finite()
+    }
+
+    /// The objects of the query with devices.
+    pub(super) fn objects(&self) -> Vec<&'a Object> {
+        match (self.object(), self.subject) {
+            (Some(object), _) => vec![object],
+            (
+                None,
+                Subject::Objects {
+                    table: Some((_, table)),
+                    selection,
+                    ..
+                },
+            ) if selection.name.is_none() => {
+                chosen(table, selection).map(|(_, object)| object).collect()
+            }
+            (None, _) => Vec::new(),
+        }
     }
 
     /// The values of the matching objects; `None`: there are none.
     fn list(
         &self,
-        (kind, table): (usize, &KindTable),
-        namespace: Option<&str>,
-        selector: &Selector,
-    ) -> Result<Option<MetricValues>, ProviderError> {
-        let (start, objects) = table.within(namespace);
-        self.allow((objects.len() * selector.requirements().len()) as u64)?;
-        let everything = selector.is_everything();
-        // The pods of a workload follow each other and share one label set.
-        let mut before: Option<(&Labels, bool)> = None;
-        let mut is_chosen = |labels| match before {
-            Some((known, matches)) if known.is_copy_of(labels) => matches,
-            _ => before.insert((labels, selector.matches(labels))).1,
-        };
-        let chosen = (start..)
-            .zip(objects)
-            .filter(|(_, object)| everything || is_chosen(&object.labels));
+        kind: usize,
+        table: &KindTable,
+        selection: &ObjectSelection,
+    ) -> Option<MetricValues> {
+        let chosen = chosen(table, selection);
         if self.narrowed.is_default() {
-            return Ok(self.stored(kind, chosen.map(|(index, _)| index)));
+            return self.stored(kind, chosen.map(|(place, _)| place));
         }
         let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
-        let values = self.values(&chosen)?;
+        let values = self.compute(&chosen).into_iter();
+        let values = values.map(|value| value.filter(|value| self.is_served(value)));
         let found = chosen.into_iter().zip(values);
-        let found = found.filter_map(|(object, value)| {
-            Some(CustomValue {
-                kind: table.kind.clone(),
-                namespace: object.namespace.clone(),
-                name: Arc::clone(&object.name),
-                value: value?,
-            })
-        });
+        let found =
+            found.filter_map(|(object, value)| Some(CustomValue::of(&table.kind, object, value?)));
         let found: Vec<CustomValue> = found.collect();
-        Ok((!found.is_empty()).then_some(MetricValues::Custom(found)))
+        (!found.is_empty()).then_some(MetricValues::Custom(found))
     }
 
     /// The fresh values of these objects that were computed together with the snapshot.
     fn stored(&self, kind: usize, objects: impl Iterator<Item = usize>) -> Option<MetricValues> {
         let values = self.snapshot.values(kind, self.metric);
-        let is_fresh = |object: &usize| {
+        let is_served = |object: &usize| {
             let value = values.get(*object).copied().flatten();
-            self.fresh(value).is_some()
+            value.is_some_and(|value| self.is_served(&value))
         };
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for object in objects.filter(is_fresh) {
+        for object in objects.filter(is_served) {
             match ranges.last_mut() {
                 Some(range) if range.end == object => range.end += 1,
                 _ => ranges.push(object..object + 1),
@@ -216,104 +239,7 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// The original's average, the same value for every namespace.
-    fn original_of_namespaces(
-        &self,
-        kind: &ObjectKind,
-        which: &Which,
-    ) -> Result<MetricValues, ProviderError> {
-        let value = self.of_cluster()?.ok_or_else(|| self.no_value())?;
-        let names: Vec<Arc<str>> = match which {
-            Which::Named(name) => vec![name.as_str().into()],
-            Which::Matching(selector) => {
-                let all = self.snapshot.layout().inventory().namespaces.iter();
-                let chosen = all.filter(|namespace| selector.matches(&namespace.labels));
-                chosen.map(|it| Arc::clone(&it.name)).collect()
-            }
-        };
-        if names.is_empty() {
-            let reason = "no namespace matches the selector".to_owned();
-            return Err(ProviderError::NoValue(reason));
-        }
-        let values = names.into_iter().map(|name| CustomValue {
-            kind: kind.clone(),
-            namespace: None,
-            name,
-            value,
-        });
-        Ok(MetricValues::Custom(values.collect()))
-    }
-
-    /// The value of an object of a kind.
-    fn of_object(
-        &self,
-        table: Option<(usize, &KindTable)>,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ProviderError> {
-        let found =
-            table.and_then(|(kind, table)| Some((kind, table, table.find(namespace, name)?)));
-        let Some((kind, table, index)) = found else {
-            return Ok(None);
-        };
-        if self.narrowed.is_default() {
-            let values = self.snapshot.values(kind, self.metric);
-            return Ok(self.fresh(values.get(index).copied().flatten()));
-        }
-        let values = self.values(table.objects.get(index).as_slice())?;
-        Ok(values.into_iter().next().flatten())
-    }
-
-    fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
-        if self.narrowed.is_default() {
-            return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
-        }
-        let cluster = [self.snapshot.layout().cluster()];
-        let answer = self
-            .current
-            .of_cluster((self.metric, self.narrowed.clone()));
-        if answer.get().is_none() {
-            self.allow_rows(&cluster)?;
-        }
-        // Autoscalers with the same selector cause one computation: the first request
-        // computes the value, and the others wait for it. Values of objects are computed
-        // for each request.
-        let compute = || self.compute(&cluster).into_iter().next().flatten();
-        Ok(self.fresh(*answer.get_or_init(compute)))
-    }
-
-    /// Fails if values of these groups need more looks than the limit.
-    fn allow_rows(&self, groups: &[&Object]) -> Result<(), ProviderError> {
-        let rows: usize = groups.iter().map(|group| group.members.len()).sum();
-        self.allow(rows as u64 * self.looks_per_row())
-    }
-
-    /// Values that are not in the snapshot.
-    fn values(&self, groups: &[&Object]) -> Result<Vec<Option<Value>>, ProviderError> {
-        self.allow_rows(groups)?;
-        let values = self.compute(groups).into_iter();
-        Ok(values.map(|value| self.fresh(value)).collect())
-    }
-
-    pub(super) fn looks_per_row(&self) -> u64 {
-        if self.spec.measure == Measure::OriginalAverage {
-            return 0;
-        }
-        let window = self.narrowed.window.unwrap_or(self.snapshot.window());
-        self.narrowed.cost() + self.instants(window)
-    }
-
-    fn instants(&self, window: Duration) -> u64 {
-        let instants = millis(window) / self.snapshot.frame().step_ms().max(1);
-        u64::try_from(instants).unwrap_or(u64::MAX)
-    }
-
-    /// The number of instants in the longest window.
-    pub(super) fn instants_held(&self) -> u64 {
-        self.instants(longest_window(self.snapshot))
-    }
-
-    /// Computes values. Each row is checked once, whatever the number of instants.
+    /// Computes values that are not in the snapshot.
     fn compute(&self, groups: &[&Object]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let evaluate = |groups: &[&Object]| {
@@ -353,6 +279,21 @@ impl<'a> Lookup<'a> {
     }
 }
 
-fn longest_window(snapshot: &Snapshot) -> Duration {
-    snapshot.policy().max_window.max(snapshot.window())
+/// The selected objects, with their places in the table.
+fn chosen<'t>(
+    table: &'t KindTable,
+    selection: &ObjectSelection,
+) -> impl Iterator<Item = (usize, &'t Object)> {
+    let (start, objects) = table.within(selection.namespace.as_deref());
+    let selector = &selection.selector;
+    let everything = selector.is_everything();
+    // The pods of a workload follow each other and share one label set.
+    let mut before: Option<(&Labels, bool)> = None;
+    let mut is_chosen = move |labels| match before {
+        Some((known, matches)) if known.is_copy_of(labels) => matches,
+        _ => before.insert((labels, selector.matches(labels))).1,
+    };
+    (start..)
+        .zip(objects)
+        .filter(move |(_, object)| everything || is_chosen(&object.labels))
 }

@@ -35,9 +35,10 @@ use futures_util::future::BoxFuture;
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
+use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use served::StoredValues;
-use usage::{UsageQuery, UsageSamples};
+use usage::{Usage, UsageQuery};
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +64,9 @@ pub struct ObjectSelection {
     pub resource: String,
     /// `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    pub which: Which,
+    /// `None`: all objects whose labels match.
+    pub name: Option<String>,
+    pub selector: Selector,
 }
 
 impl ObjectSelection {
@@ -71,32 +74,28 @@ impl ObjectSelection {
         Self {
             resource: resource.to_owned(),
             namespace: namespace.map(str::to_owned),
-            which: Which::Named(name.to_owned()),
+            name: Some(name.to_owned()),
+            selector: Selector::everything(),
         }
     }
 
-    /// The name, if one object is selected.
-    pub(crate) fn name(&self) -> Option<&str> {
-        match &self.which {
-            Which::Named(name) => Some(name),
-            Which::Matching(_) => None,
+    pub(crate) fn selects(&self, name: &str, labels: &Labels) -> bool {
+        match &self.name {
+            Some(wanted) => wanted == name,
+            None => self.selector.matches(labels),
         }
     }
-}
 
-#[derive(Clone, Debug)]
-pub enum Which {
-    Named(String),
-    /// All objects whose labels match.
-    Matching(Selector),
-}
-
-impl Which {
-    fn selects(&self, name: &str, labels: &Labels) -> bool {
-        match self {
-            Self::Named(wanted) => wanted == name,
-            Self::Matching(selector) => selector.matches(labels),
-        }
+    /// Fails if objects of the kind are not in the scope of the path.
+    pub(crate) fn check_scope(&self, is_namespaced: bool) -> Result<(), ProviderError> {
+        let reason = match (is_namespaced, &self.namespace) {
+            (true, None) => {
+                "these objects are namespaced, request them below /namespaces/<namespace>"
+            }
+            (false, Some(_)) => "these objects are not namespaced, omit /namespaces/<namespace>",
+            _ => return Ok(()),
+        };
+        Err(ProviderError::NoValue(reason.to_owned()))
     }
 }
 
@@ -106,6 +105,22 @@ pub enum ValuesOf {
     Objects(ObjectSelection),
     /// For an external metric: this namespace, which was authorized.
     Namespace(String),
+}
+
+impl ValuesOf {
+    /// In words: `pods ml/train-0`, `namespace ml`.
+    fn described(&self) -> String {
+        match self {
+            Self::Namespace(namespace) => format!("namespace {namespace}"),
+            Self::Objects(objects) => match (&objects.namespace, &objects.name) {
+                (_, None) => format!("the {} selected", objects.resource),
+                (None, Some(name)) => format!("{} {name}", objects.resource),
+                (Some(namespace), Some(name)) => {
+                    format!("{} {namespace}/{name}", objects.resource)
+                }
+            },
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -141,6 +156,17 @@ pub struct CustomValue {
     pub value: Value,
 }
 
+impl CustomValue {
+    fn of(kind: &ObjectKind, object: &Object, value: Value) -> Self {
+        Self {
+            kind: kind.clone(),
+            namespace: object.namespace.clone(),
+            name: Arc::clone(&object.name),
+            value,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalValue {
     /// The metric's name as configured, not as requested.
@@ -165,10 +191,6 @@ pub enum ProviderError {
     /// The kind of object does not have this metric, or no such external metric exists.
     #[error("no such metric")]
     NoSuchMetric,
-    /// The kind has the other scope: a cluster-scoped kind was requested in a namespace, or
-    /// the reverse.
-    #[error("wrong scope")]
-    WrongScope,
     /// The object has no value now: reason and remedy, in one line.
     #[error("{0}")]
     NoValue(String),
@@ -200,8 +222,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// allocation.
     fn listed(&self) -> Arc<ListedMetrics>;
 
-    /// The values of a metric. Objects without a value are left out. With [`Which::Named`]
-    /// there is at most one.
+    /// The values of a metric. Objects without a value are left out. A named object
+    /// has at most one.
     fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues>;
 
     /// Explains the value of an external metric, or of one object by name. The user must
@@ -227,7 +249,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The usage of objects. Objects without data are left out.
-    fn usage<'a>(&'a self, _: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
+    fn usage<'a>(&'a self, _: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 

@@ -1,17 +1,19 @@
 //! Metric selectors: the reserved keys, and labels that select devices.
 
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::ProviderError;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::labels::Labels;
-use apimachinery::selector::{MAX_NAME, Operator, Requirement, Selector};
+use apimachinery::selector::{Operator, Requirement, Selector};
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
 use gpu_metrics::snapshot::takes_formula;
+
+/// A window in whole seconds holds at least one. One with too few samples is extended when
+/// it is evaluated.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
 /// Keys that are settings instead of labels (docs/numbers.md, "Formulas").
 const WINDOW: &str = "window";
@@ -38,14 +40,14 @@ impl Narrowed {
     pub(crate) fn read(
         selector: &Selector,
         measure: &Measure,
-        windows: RangeInclusive<Duration>,
+        longest: Duration,
     ) -> Result<Self, ProviderError> {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
                 WINDOW => set_once(
                     &mut narrowed.window,
-                    read_window(requirement, &windows)?,
+                    read_window(requirement, longest)?,
                     WINDOW,
                 )?,
                 FORMULA => set_once(
@@ -73,35 +75,10 @@ impl Narrowed {
         !self.labels.is_empty()
     }
 
-    /// The number of looks to check one row: one for each requirement. Lists of values are
-    /// sorted, so their length hardly matters.
-    pub(super) fn cost(&self) -> u64 {
-        self.labels.len() as u64
-    }
-
-    /// The models of the rows, in the form of selectors. Empty: a row has the requested
-    /// model, or the selector has no model.
-    pub(super) fn other_models<'r>(
-        &self,
-        rows: impl Iterator<Item = &'r RowFacts>,
-    ) -> BTreeSet<String> {
-        let mut asked = self.labels.iter().filter(|it| it.key == MODEL).peekable();
-        let mut others = BTreeSet::new();
-        if asked.peek().is_none() {
-            return others;
-        }
-        for facts in rows {
-            let model = model_of(facts);
-            if asked.clone().all(|requirement| holds(requirement, model)) {
-                return BTreeSet::new();
-            }
-            let mut form = [0; MAX_NAME];
-            others.extend(model.map(|model| {
-                let spelt = spell(model, b'-', &mut form);
-                spelt.map_or_else(|| model.to_owned(), |it| String::from_utf8_lossy(it).into())
-            }));
-        }
-        others
+    /// Whether a row has the requested model; true if none is requested.
+    pub(super) fn admits_model(&self, facts: &RowFacts) -> bool {
+        let mut models = self.labels.iter().filter(|it| it.key == MODEL);
+        models.all(|requirement| holds(requirement, model_of(facts)))
     }
 
     pub(crate) fn admits(&self, facts: &RowFacts) -> bool {
@@ -121,13 +98,19 @@ impl Narrowed {
 /// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
 /// of node labels, with `-` or `_` for each character that is invalid in a selector.
 fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
-    let reads_as_one_of =
-        |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
+    let is = |wanted: &String| {
+        value.is_some_and(|value| {
+            value == wanted
+                || ['-', '_']
+                    .into_iter()
+                    .any(|stand_in| spelled(value, stand_in).eq(wanted.chars()))
+        })
+    };
     match &requirement.operator {
-        Operator::Equals(wanted) => reads_as_one_of(std::slice::from_ref(wanted)),
-        Operator::NotEquals(unwanted) => !reads_as_one_of(std::slice::from_ref(unwanted)),
-        Operator::In(wanted) => reads_as_one_of(wanted),
-        Operator::NotIn(unwanted) => !reads_as_one_of(unwanted),
+        Operator::Equals(wanted) => is(wanted),
+        Operator::NotEquals(unwanted) => !is(unwanted),
+        Operator::In(wanted) => wanted.iter().any(is),
+        Operator::NotIn(unwanted) => !unwanted.iter().any(is),
         Operator::Exists
         | Operator::DoesNotExist
         | Operator::GreaterThan(_)
@@ -135,32 +118,16 @@ fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether any form of a value is one of these values, which are sorted.
-fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
-    let is_wanted = |form: &[u8]| {
-        wanted
-            .binary_search_by(|wanted| wanted.as_bytes().cmp(form))
-            .is_ok()
-    };
-    is_wanted(value.as_bytes())
-        || [b'-', b'_'].into_iter().any(|stand_in| {
-            let mut form = [0; MAX_NAME];
-            spell(value, stand_in, &mut form).is_some_and(is_wanted)
-        })
+/// A value with `stand_in` for each character that is invalid in a selector.
+fn spelled(value: &str, stand_in: char) -> impl Iterator<Item = char> {
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let spell = move |letter| if is_valid(letter) { letter } else { stand_in };
+    value.chars().map(spell)
 }
 
-/// A value with `stand_in` for each character that is invalid in a selector. `None`: it has
-/// no such character, or is longer than any selector value.
-fn spell<'f>(value: &str, stand_in: u8, form: &'f mut [u8; MAX_NAME]) -> Option<&'f [u8]> {
-    let (mut length, mut differs) = (0, false);
-    for letter in value.chars() {
-        let plain = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-        differs |= !plain;
-        let byte = u8::try_from(letter).ok().filter(|_| plain);
-        *form.get_mut(length)? = byte.unwrap_or(stand_in);
-        length += 1;
-    }
-    form.get(..length).filter(|_| differs)
+/// The model of a row, as selectors name it.
+pub(super) fn selectable_model(facts: &RowFacts) -> Option<String> {
+    Some(spelled(model_of(facts)?, '-').collect())
 }
 
 fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
@@ -201,26 +168,23 @@ fn single(requirement: &Requirement) -> Option<&str> {
     }
 }
 
-fn read_window(
-    requirement: &Requirement,
-    windows: &RangeInclusive<Duration>,
-) -> Result<Duration, ProviderError> {
+fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration, ProviderError> {
     let bad = |reason: String| ProviderError::BadSelector(reason);
     let text = single(requirement)
         .ok_or_else(|| bad("the key window takes one duration: write window: 2m".to_owned()))?;
     let window = parse_duration(text).map_err(|error| bad(format!("the key window: {error}")))?;
-    if window < *windows.start() {
+    if window < SHORTEST_WINDOW {
         return Err(bad(format!(
             "the key window: {} holds fewer readings than a value needs: at least {}",
             format_duration(window),
-            format_duration(*windows.start())
+            format_duration(SHORTEST_WINDOW)
         )));
     }
-    if window > *windows.end() {
+    if window > longest {
         return Err(bad(format!(
             "the key window: {} is longer than the {} that are kept: raise gpu.maxWindow",
             format_duration(window),
-            format_duration(*windows.end())
+            format_duration(longest)
         )));
     }
     Ok(window)
@@ -293,8 +257,7 @@ mod tests {
                 reducer: Reducer::Mean,
                 over: Over::Active,
             };
-            let windows = Duration::from_secs(1)..=Duration::from_secs(300);
-            Narrowed::read(&selector, &measure, windows)
+            Narrowed::read(&selector, &measure, Duration::from_secs(300))
         };
         for text in [
             "window=20s,window=60s",

@@ -13,10 +13,10 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::compute::ComputeLimit;
 use super::rule_conditions::RuleConditions;
-use super::usage::{UsageQuery, UsageSamples};
+use super::usage::{Usage, UsageQuery, UsageRequest};
 use super::{
     CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
-    ProviderError, ProviderFuture, Query, StoreQuery, ValuesOf, Which,
+    ProviderError, ProviderFuture, Query, StoreQuery, ValuesOf,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -157,8 +157,8 @@ pub struct RuleProvider {
     objects: Box<dyn ObjectNames>,
     store: Box<dyn RuleStore>,
     resource_rules: Option<Arc<ResourceRules>>,
-    /// The limit of work for the usage of many pods.
-    usage: Arc<ComputeLimit>,
+    /// The limit of work for the usage of pods, of which a cluster has many.
+    usage: ComputeLimit,
     conditions: Arc<RuleConditions>,
 }
 
@@ -178,7 +178,7 @@ impl RuleProvider {
             objects,
             store,
             resource_rules: None,
-            usage: Arc::new(usage),
+            usage,
             conditions,
         }
     }
@@ -232,11 +232,10 @@ impl RuleProvider {
         kind: &Kind,
         objects: &ObjectSelection,
     ) -> Result<Vec<Arc<str>>, ProviderError> {
-        let selector = match &objects.which {
-            Which::Named(name) => return Ok(vec![name.as_str().into()]),
-            Which::Matching(selector) => selector,
-        };
-        let namespace = objects.namespace.as_deref();
+        if let Some(name) = &objects.name {
+            return Ok(vec![name.as_str().into()]);
+        }
+        let (namespace, selector) = (objects.namespace.as_deref(), &objects.selector);
         let names = self.objects.matching(kind, namespace, selector).await;
         let names = names.ok_or(ProviderError::Unlisted(NO_OBJECTS))?;
         if names.is_empty() {
@@ -283,9 +282,7 @@ impl RuleProvider {
         query: &Query,
     ) -> Result<RuleValues, ProviderError> {
         let namespace = objects.namespace.as_deref();
-        if custom.kind.namespaced != namespace.is_some() {
-            return Err(ProviderError::WrongScope);
-        }
+        objects.check_scope(custom.kind.namespaced)?;
         let names = self.names(&custom.kind, objects).await?;
         let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let promql = custom.query(&metric.in_force.rules, namespace, &of, &query.selector);
@@ -299,22 +296,21 @@ impl RuleProvider {
         })
     }
 
-    pub(super) async fn usage(&self, query: &UsageQuery) -> Result<UsageSamples, ProviderError> {
+    pub(super) async fn usage(&self, query: &UsageQuery) -> Result<Vec<Usage>, ProviderError> {
         let rules = self.resource_rules.clone();
-        let usage = UsageSamples {
-            rules: rules.ok_or(ProviderError::NoSuchMetric)?,
-            inventory: self.objects.inventory(),
-            query: query.clone(),
-            results: Vec::new(),
-            limit: Arc::clone(&self.usage),
-            conditions: Arc::clone(&self.conditions),
-        };
-        let (mut usage, queries) = usage.worked(UsageSamples::store_queries).await?;
-        let results = queries.iter().map(|it| self.store.fetch(it, &query.user));
+        let rules = rules.ok_or(ProviderError::NoSuchMetric)?;
+        let (asked, inventory) = (query.clone(), self.objects.inventory());
+        let request = move || UsageRequest::new(rules, asked, &inventory);
+        let request = self.usage.run(request).await?;
+        let queries = request.queries.iter();
+        let results = queries.map(|it| self.store.fetch(it, &query.user));
         let results: Vec<_> = results.collect();
         let results = stream::iter(results).buffered(SIDE_BY_SIDE);
-        usage.results = results.try_collect().await?;
-        Ok(usage)
+        let results: Vec<Arc<Answer>> = results.try_collect().await?;
+        let conditions = Arc::clone(&self.conditions);
+        self.usage
+            .run(move || request.usage(&results, &conditions))
+            .await
     }
 }
 

@@ -122,13 +122,11 @@ impl StoredValues {
     fn value(&self, object: usize) -> Option<CustomValue> {
         let value = self.all().get(object).copied().flatten()?;
         let table = &self.current.snapshot.layout().tables()[self.kind];
-        let object = table.objects.get(object)?;
-        Some(CustomValue {
-            kind: table.kind.clone(),
-            namespace: object.namespace.clone(),
-            name: Arc::clone(&object.name),
+        Some(CustomValue::of(
+            &table.kind,
+            table.objects.get(object)?,
             value,
-        })
+        ))
     }
 
     /// Appends the encoded items. `encode` appends an item that is listed for the first time,

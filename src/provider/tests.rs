@@ -1,4 +1,4 @@
-//! Queries with selectors for a fleet too large for [`AT_HAND`].
+//! Queries with and without selectors for a fleet.
 
 pub(crate) mod explained;
 
@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::composite::{AT_HAND, Composite};
+use super::composite::Composite;
 use super::devices::{DevicesQuery, kinds};
 use super::gpu::GpuProvider;
-use super::{
-    CustomValue, MetricValues, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which,
-};
+use super::{CustomValue, MetricValues, ObjectSelection, Provider, ProviderError, Query, ValuesOf};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId};
@@ -27,9 +25,6 @@ use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::KeyHasher;
 use prometheus_source::decode::decode;
 use simulator::{Fleet, Scenario};
-
-/// No limit of the work.
-const ANY: u64 = u64::MAX;
 
 struct Site {
     provider: Arc<GpuProvider>,
@@ -94,29 +89,24 @@ impl Site {
         }
     }
 
-    fn values(
-        &self,
-        of: ValuesOf,
-        selector: &str,
-        looks: u64,
-    ) -> Result<Vec<Value>, ProviderError> {
+    fn values(&self, of: ValuesOf, selector: &str) -> Result<Vec<Value>, ProviderError> {
         let query = self.query(of, selector);
-        let values = numbered(&self.provider.values(&query, looks)?);
+        let values = numbered(&self.provider.values(&query)?);
         Ok(values.into_iter().map(|(_, value)| value).collect())
     }
 
-    fn cluster(&self, selector: &str, looks: u64) -> Result<Value, ProviderError> {
-        Ok(self.values(anywhere(), selector, looks)?[0])
+    fn cluster(&self, selector: &str) -> Value {
+        self.values(anywhere(), selector).unwrap()[0]
     }
 
     fn explained(&self, selector: &str) -> Explanation {
         let query = self.query(anywhere(), selector);
-        self.provider.explain(&query, ANY).unwrap()
+        self.provider.explain(&query).unwrap()
     }
 
     /// Values of all pods of the largest namespace, or of one.
-    fn pods(&self, which: Which, by: &str, looks: u64) -> Result<Vec<Value>, ProviderError> {
-        self.values(pods_of(&self.namespace(), which), by, looks)
+    fn pods(&self, name: Option<&str>, by: &str) -> Result<Vec<Value>, ProviderError> {
+        self.values(pods_of(&self.namespace(), name), by)
     }
 
     fn namespace(&self) -> String {
@@ -126,7 +116,7 @@ impl Site {
     }
 
     fn all(&self) -> Vec<Value> {
-        self.pods(everything(), "", ANY).unwrap()
+        self.pods(None, "").unwrap()
     }
 }
 
@@ -151,16 +141,13 @@ fn anywhere() -> ValuesOf {
     ValuesOf::Namespace("any".to_owned())
 }
 
-fn pods_of(namespace: &str, which: Which) -> ValuesOf {
+fn pods_of(namespace: &str, name: Option<&str>) -> ValuesOf {
     ValuesOf::Objects(ObjectSelection {
         resource: "pods".to_owned(),
         namespace: Some(namespace.to_owned()),
-        which,
+        name: name.map(str::to_owned),
+        selector: Selector::everything(),
     })
-}
-
-fn everything() -> Which {
-    Which::Matching(Selector::everything())
 }
 
 /// The most requirements, all of which are satisfied.
@@ -180,40 +167,39 @@ fn an_explanation_of_narrowed_devices_has_no_query() {
 }
 
 #[test]
-fn a_query_is_computed_once_per_snapshot() {
-    let site = Site::new();
-    let at_hand = |by: &str| site.cluster(by, AT_HAND);
-    let too_much = Err(ProviderError::TooMuchWork);
-    assert_eq!(at_hand(&long()), too_much);
-    let made = site.cluster(&long(), ANY).unwrap();
-    assert_eq!(at_hand(&long()), Ok(made));
-    // The order of requirements does not matter; a window does.
-    let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
-    turned.reverse();
-    assert_eq!(at_hand(&turned.join(",")), Ok(made));
-    assert_eq!(at_hand(&format!("{},window=2m", long())), too_much);
-    site.provider.publish(Arc::clone(&site.snapshot));
-    assert_eq!(at_hand(&long()), too_much);
-}
-
-#[test]
 fn a_selector_that_matches_every_row_changes_no_value() {
     let site = Site::new();
-    let all = site.cluster("", AT_HAND).unwrap();
-    assert_eq!(site.cluster(&long(), ANY), Ok(all));
-    let narrowed = site.pods(everything(), &long(), ANY).unwrap();
+    assert_eq!(site.cluster(&long()), site.cluster(""));
+    // The order of requirements does not matter.
+    let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
+    turned.reverse();
+    assert_eq!(site.cluster(&turned.join(",")), site.cluster(""));
+    let narrowed = site.pods(None, &long()).unwrap();
     assert!(narrowed.len() > 10);
     assert_eq!(narrowed, site.all());
 }
 
 #[test]
-fn one_pod_and_precomputed_values_need_no_other_thread() {
+fn only_values_that_are_looked_up_are_at_hand() {
     let site = Site::new();
     let (_, pods) = site.snapshot.layout().table("pods").unwrap();
-    let name = || Which::Named(pods.objects[0].name.to_string());
-    let one = site.pods(name(), &long(), AT_HAND).unwrap();
-    assert_eq!(one, site.pods(name(), "", AT_HAND).unwrap());
-    assert!(site.cluster("", AT_HAND).is_ok());
+    let one = Some(&*pods.objects[0].name);
+    let at_hand = |query: Query| site.provider.values_at_hand(&query).unwrap();
+    for of in [anywhere(), pods_of(&site.namespace(), one)] {
+        let found = at_hand(site.query(of.clone(), "")).unwrap();
+        let wanted = site.provider.values(&site.query(of.clone(), "")).unwrap();
+        assert_eq!(numbered(&found), numbered(&wanted));
+        assert!(at_hand(site.query(of, "window=2m")).is_none());
+    }
+    let mut fleet = site.query(anywhere(), "");
+    "dcgm_gpu_utilization".clone_into(&mut fleet.metric);
+    assert!(at_hand(fleet).is_none(), "it has another window");
+    let mut list = site.query(pods_of(&site.namespace(), None), "");
+    assert!(at_hand(list.clone()).is_some());
+    if let ValuesOf::Objects(objects) = &mut list.of {
+        objects.selector = Selector::parse(&long()).unwrap();
+    }
+    assert!(at_hand(list).is_none());
 }
 
 #[test]
@@ -256,13 +242,12 @@ fn reason(answer: Result<Vec<Value>, ProviderError>) -> String {
 #[test]
 fn the_error_for_an_absent_model_lists_the_present_ones() {
     let site = Site::new();
-    let asked = |by: &str| site.pods(everything(), by, ANY);
-    let said = reason(asked("model=A10"));
+    let said = reason(site.pods(None, "model=A10"));
     let words =
         "no GPU of the pods selected is of the model that the metric selector names: there are ";
     let model = said.strip_prefix(words).unwrap_or_else(|| panic!("{said}"));
-    assert_eq!(asked(&format!("model={model}")), Ok(site.all()));
-    let other = reason(asked(&format!("model={model},container=nope")));
+    assert_eq!(site.pods(None, &format!("model={model}")), Ok(site.all()));
+    let other = reason(site.pods(None, &format!("model={model},container=nope")));
     assert!(other.ends_with("matches the metric selector"), "{other}");
 }
 
@@ -270,7 +255,7 @@ fn the_error_for_an_absent_model_lists_the_present_ones() {
 fn the_error_for_pods_without_gpus_has_the_configured_resource_names() {
     let resources = GpuResources::new(vec!["example.com/t4".to_owned()]);
     let mut site = Site::new();
-    let said = |site: &Site, by| reason(site.values(pods_of("web", everything()), by, ANY));
+    let said = |site: &Site, by| reason(site.values(pods_of("web", None), by));
     let no_gpu = "no value of gpu_memory_utilization for the pods selected: the pods request no ";
     assert_eq!(said(&site, ""), format!("{no_gpu}nvidia.com/gpu"));
     assert_eq!(said(&site, "model=A100"), format!("{no_gpu}nvidia.com/gpu"));
@@ -278,21 +263,21 @@ fn the_error_for_pods_without_gpus_has_the_configured_resource_names() {
     provider.publish(Arc::clone(&site.snapshot));
     site.provider = Arc::new(provider);
     assert_eq!(said(&site, ""), format!("{no_gpu}example.com/t4"));
-    let nope = Which::Named("nope".to_owned());
-    let none = reason(site.values(pods_of("web", nope), "", ANY));
-    assert!(none.contains("check that its pods hold GPUs"), "{none}");
+    let none = reason(site.values(pods_of("web", Some("nope")), ""));
+    assert!(
+        none.ends_with("there is no pod nope in namespace web"),
+        "{none}"
+    );
 }
 
 #[tokio::test]
 async fn answers_computed_on_another_thread_are_equal() {
     let site = Site::new();
-    let too_much = Err(ProviderError::TooMuchWork);
-    assert_eq!(site.cluster(&long(), AT_HAND), too_much);
     let served = Composite::from(Arc::clone(&site.provider));
-    for of in [anywhere(), pods_of(&site.namespace(), everything())] {
+    for of in [anywhere(), pods_of(&site.namespace(), None)] {
         let query = site.query(of.clone(), &long());
         let found = numbered(&served.values(&query).await.unwrap());
-        let wanted = numbered(&site.provider.values(&query, ANY).unwrap());
+        let wanted = numbered(&site.provider.values(&query).unwrap());
         assert_eq!(found, wanted);
     }
     let explained = served.explain(&site.query(anywhere(), &long())).await;
@@ -313,11 +298,12 @@ fn items_are_encoded_once_a_snapshot_and_copied_while_they_are_fresh() {
         let selection = ObjectSelection {
             resource: "pods".to_owned(),
             namespace: namespace.map(str::to_owned),
-            which: Which::Matching(Selector::parse(labels).unwrap()),
+            name: None,
+            selector: Selector::parse(labels).unwrap(),
         };
         let mut query = site.query(ValuesOf::Objects(selection), "");
         query.now = query.now + Duration::from_secs(second);
-        let passed = site.provider.values(&query, ANY);
+        let passed = site.provider.values(&query);
         let (mut wanted, mut copied) = (Vec::new(), Vec::new());
         let encoded = AtomicUsize::new(0);
         let encode = |value: CustomValue, out: &mut Vec<u8>| {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::compute::ComputeLimit;
 use super::rule_conditions::{RuleConditions, RuleFailure};
-use super::{ProviderError, StoreQuery, Which};
-use adapter_rules::answer::{Answer, Purpose, VectorSample};
+use super::{ProviderError, StoreQuery};
+use adapter_rules::answer::{Answer, Purpose};
 use adapter_rules::resource::{ResourceRule, ResourceRules};
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::labels::Labels;
 use apimachinery::quantity;
+use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, PodPhase};
 
@@ -22,9 +22,6 @@ pub(crate) mod tests;
 /// How long a pod may run without samples: a store has them after some scrapes.
 const SETTLED: Duration = Duration::from_secs(300);
 
-/// The most pods among which to select on the thread of the request.
-const MOST_AT_HAND: usize = 2_000;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measured {
     /// With a value per container.
@@ -33,12 +30,28 @@ pub enum Measured {
 }
 
 impl Measured {
-    /// The resource: `pods`.
     pub(crate) const fn resource(self) -> &'static str {
         match self {
             Self::Pods => "pods",
             Self::Nodes => "nodes",
         }
+    }
+
+    /// The label that names the objects in the samples of a rule.
+    fn label(self, rule: &ResourceRule) -> &str {
+        match self {
+            Self::Pods => &rule.pod,
+            Self::Nodes => &rule.node,
+        }
+    }
+
+    /// The key and the text of the query of a rule in the configuration.
+    fn query(self, rule: &ResourceRule) -> (String, &Arc<str>) {
+        let (key, query) = match self {
+            Self::Pods => ("containerQuery", rule.container_query()),
+            Self::Nodes => ("nodeQuery", rule.node_query()),
+        };
+        (format!("{}.{key}", rule.place), query)
     }
 }
 
@@ -47,11 +60,21 @@ pub struct UsageQuery {
     pub measured: Measured,
     /// The namespace of pods; `None`: all namespaces.
     pub namespace: Option<String>,
-    pub which: Which,
+    /// `None`: all objects that the selectors match.
+    pub name: Option<String>,
+    pub labels: Selector,
     pub fields: FieldSelector,
     pub now: Timestamp,
     /// The user of the request, who has a share of the queries to Prometheus.
     pub user: String,
+}
+
+impl UsageQuery {
+    fn selects(&self, namespace: &str, name: &str, labels: &Labels) -> bool {
+        self.name.as_ref().is_none_or(|wanted| wanted == name)
+            && self.labels.matches(labels)
+            && self.fields.matches(namespace, name)
+    }
 }
 
 /// The usage of one container or node.
@@ -63,281 +86,237 @@ pub struct Amounts {
     pub memory: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct Usage<'a> {
-    pub namespace: Option<&'a str>,
-    pub name: &'a str,
-    pub labels: &'a Labels,
+/// A running pod or a node.
+#[derive(Clone, Debug)]
+pub struct MeasuredObject {
+    pub namespace: Option<Arc<str>>,
+    pub name: Arc<str>,
+    pub labels: Labels,
+}
+
+#[derive(Debug)]
+pub struct Usage {
+    pub object: MeasuredObject,
     /// Time of the earliest sample.
     pub at: Timestamp,
     /// The window of the queries, as configured.
     pub window: Duration,
     /// A pod's containers in the order of their names. For a node, one entry with an empty name.
-    pub parts: &'a [(&'a str, Amounts)],
+    pub parts: Vec<(String, Amounts)>,
 }
 
-struct Object<'a> {
-    namespace: Option<&'a str>,
-    name: &'a str,
-    labels: &'a Labels,
-    /// Whether Prometheus should have samples of it.
-    is_settled: bool,
+/// The values of an object in the result of a query, in thousandths, by container; those of
+/// a node have no name. `None`: the value is no usage.
+struct ObjectSamples<'a> {
+    earliest: Timestamp,
+    values: BTreeMap<&'a str, Option<i64>>,
 }
 
-/// Prometheus' samples for a query for usage.
+type SamplesByName<'a> = HashMap<&'a str, ObjectSamples<'a>>;
+
+/// A query for usage, with the objects at that time, because pods may change meanwhile.
 #[derive(Debug)]
-pub struct UsageSamples {
-    pub(super) rules: Arc<ResourceRules>,
-    /// The objects at the time of the query to Prometheus, because pods may change meanwhile.
-    pub(super) inventory: Arc<Inventory>,
-    pub(super) query: UsageQuery,
-    /// Prometheus' results of the queries, in their order.
-    pub(super) results: Vec<Arc<Answer>>,
-    /// The limit of the work for many objects.
-    pub(super) limit: Arc<ComputeLimit>,
-    pub(super) conditions: Arc<RuleConditions>,
+pub(super) struct UsageRequest {
+    rules: Arc<ResourceRules>,
+    query: UsageQuery,
+    objects: Vec<MeasuredObject>,
+    /// Whether Prometheus should have samples of some object.
+    is_settled: bool,
+    /// CPU and memory for each namespace.
+    pub(super) queries: Vec<StoreQuery>,
 }
 
-/// The message for clients, without kube-apiserver's error.
-const NO_NODES: &str = "unable to list nodes";
-
-/// A sample, and its value in thousandths. `None`: the value is no usage.
-#[derive(Clone, Copy)]
-struct UsageSample<'a> {
-    sample: &'a VectorSample,
-    milli: Option<i64>,
-}
-
-type ByObject<'a> = HashMap<&'a str, Vec<UsageSample<'a>>>;
-
-impl UsageSamples {
-    /// The result of `work` on the samples. In a large cluster it runs on another thread.
-    ///
-    /// # Errors
-    /// Those of `work`, or [`ProviderError::Saturated`] if other such work leaves no room.
-    pub(crate) async fn worked<T, W>(self, work: W) -> Result<(Self, T), ProviderError>
-    where
-        T: Send + 'static,
-        W: FnOnce(&Self) -> Result<T, ProviderError> + Send + 'static,
-    {
-        let is_large = self.inventory.pods.len() > MOST_AT_HAND;
-        let limit = Arc::clone(&self.limit);
-        let work = move || work(&self).map(|made| (self, made));
-        match is_large {
-            true => limit.run(work).await,
-            false => work(),
+impl UsageRequest {
+    pub(super) fn new(
+        rules: Arc<ResourceRules>,
+        query: UsageQuery,
+        inventory: &Inventory,
+    ) -> Result<Self, ProviderError> {
+        let mut request = Self {
+            rules,
+            query,
+            objects: Vec::new(),
+            is_settled: false,
+            queries: Vec::new(),
+        };
+        match request.query.measured {
+            Measured::Pods => request.choose_pods(inventory),
+            Measured::Nodes => request.choose_nodes(inventory)?,
         }
+        let resource = request.query.measured.resource().trim_end_matches('s');
+        if request.query.name.is_some() && request.objects.is_empty() {
+            let reason = format!("no such {resource} is running");
+            return Err(ProviderError::NoValue(reason));
+        }
+        let queries = by_namespace(&request.objects).flat_map(|objects| {
+            let rules = [&request.rules.cpu, &request.rules.memory];
+            rules.map(|rule| request.store_query(rule, objects))
+        });
+        request.queries = queries.collect::<Result<_, _>>()?;
+        Ok(request)
     }
 
-    /// The queries to Prometheus: CPU and memory for each namespace.
-    pub(super) fn store_queries(&self) -> Result<Vec<StoreQuery>, ProviderError> {
+    fn choose_pods(&mut self, inventory: &Inventory) {
         let query = &self.query;
-        if query.measured == Measured::Nodes && self.inventory.nodes.is_empty() {
-            // Every cluster has nodes, so an empty list means that the server may not list them.
-            return Err(ProviderError::Unlisted(NO_NODES));
+        let pods = inventory.pods_in(query.namespace.as_deref()).iter();
+        let running = pods.filter(|pod| pod.phase == PodPhase::Running);
+        for pod in running.filter(|it| query.selects(&it.namespace, &it.name, &it.labels)) {
+            let since = pod.running_since;
+            self.is_settled |= since.is_some_and(|since| query.now.since(since) > SETTLED);
+            self.objects.push(MeasuredObject {
+                namespace: Some(Arc::clone(&pod.namespace)),
+                name: Arc::clone(&pod.name),
+                labels: pod.labels.clone(),
+            });
         }
-        let chosen = chosen(&self.inventory, query);
-        if matches!(query.which, Which::Named(_)) && chosen.is_empty() {
-            let resource = query.measured.resource().trim_end_matches('s');
-            return Err(ProviderError::NoValue(format!(
-                "no such {resource} is running"
-            )));
-        }
-        let queries = by_namespace(&chosen).map(|group| self.queries_of(group));
-        Ok(queries.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Passes the usage of each object to `sink`, in the order of their namespaces and
-    /// names. With [`Which::Named`] exactly one is passed.
-    pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
-        let chosen = chosen(&self.inventory, &self.query);
-        let (mut told, mut named) = (false, [false; 2]);
-        for (group, results) in by_namespace(&chosen).zip(self.results.chunks_exact(2)) {
-            let cpu = by_object(&results[0], self.label(&self.rules.cpu))?;
-            let memory = by_object(&results[1], self.label(&self.rules.memory))?;
-            for (named, by_object) in named.iter_mut().zip([&cpu, &memory]) {
-                *named |= group.iter().any(|it| by_object.contains_key(it.name));
-            }
-            for object in group {
-                let (Some(cpu), Some(memory)) = (cpu.get(object.name), memory.get(object.name))
-                else {
-                    continue;
-                };
-                let Some(parts) = self.parts(cpu, memory) else {
-                    continue;
-                };
-                told = true;
-                let samples = cpu.iter().chain(memory);
-                let at = samples.map(|usage| usage.sample.at).min();
-                sink(Usage {
-                    namespace: object.namespace,
-                    name: object.name,
-                    labels: object.labels,
-                    at: at.unwrap_or_default(),
-                    window: self.rules.window,
-                    parts: &parts,
-                });
-            }
+    fn choose_nodes(&mut self, inventory: &Inventory) -> Result<(), ProviderError> {
+        if inventory.nodes.is_empty() {
+            // Every cluster has nodes, so an empty list means that the server may not list them.
+            return Err(ProviderError::Unlisted("unable to list nodes"));
         }
-        self.record(&chosen, named);
-        if matches!(self.query.which, Which::Named(_)) && !told {
-            let reason = "Prometheus has no CPU or no memory of it, or of one of its containers";
-            return Err(ProviderError::NoValue(reason.to_owned()));
-        }
+        let nodes = inventory.nodes.iter();
+        let chosen = nodes.filter(|it| self.query.selects("", &it.name, &it.labels));
+        self.objects.extend(chosen.map(|node| MeasuredObject {
+            namespace: None,
+            name: Arc::clone(&node.name),
+            labels: node.labels.clone(),
+        }));
+        self.is_settled = !self.objects.is_empty();
         Ok(())
     }
 
-    /// Records the rules without a sample of any object of a list. `named` is whether samples
-    /// for CPU and for memory name objects.
-    fn record(&self, chosen: &[Object<'_>], named: [bool; 2]) {
-        let is_list = matches!(self.query.which, Which::Matching(_));
-        if !is_list || !chosen.iter().any(|it| it.is_settled) {
-            return;
-        }
-        let rules = [&self.rules.cpu, &self.rules.memory];
-        for (rule, _) in rules.into_iter().zip(named).filter(|(_, named)| !named) {
-            let (key, query) = self.configured(rule);
-            let (label, resource) = (self.label(rule), self.query.measured.resource());
-            let failure = RuleFailure {
-                fault: format!("no sample names one of the {resource} in its label {label}"),
-                remedy: format!(
-                    "look for series with this label in Prometheus, and correct {}.resources",
-                    rule.place
-                ),
-                query: Arc::clone(query),
-                detail: None,
-            };
-            self.conditions.failed(&key, failure, self.query.now);
-        }
-    }
-
-    /// The key and the text of a query in the configuration.
-    fn configured<'q>(&self, rule: &'q ResourceRule) -> (String, &'q Arc<str>) {
-        let (key, query) = match self.query.measured {
-            Measured::Pods => ("containerQuery", rule.container_query()),
-            Measured::Nodes => ("nodeQuery", rule.node_query()),
-        };
-        (format!("{}.{key}", rule.place), query)
-    }
-
-    /// The queries to Prometheus for objects of one namespace.
-    fn queries_of(&self, group: &[Object<'_>]) -> Result<[StoreQuery; 2], ProviderError> {
-        let names: Vec<&str> = group.iter().map(|object| object.name).collect();
-        let namespace = group.first().and_then(|object| object.namespace);
-        let query = |rule: &ResourceRule| {
-            let promql = match self.query.measured {
-                Measured::Pods => rule.of_pods(namespace.unwrap_or_default(), &names),
-                Measured::Nodes => rule.of_nodes(&names),
-            };
-            // The rule's error was logged when the rule was parsed.
-            let promql = promql.map_err(|_| ProviderError::Unavailable)?;
-            let (key, template) = self.configured(rule);
-            Ok(StoreQuery {
-                promql: promql.into(),
-                key: key.into(),
-                template: Arc::clone(template),
-                purpose: Purpose::Resource,
-            })
-        };
-        Ok([query(&self.rules.cpu)?, query(&self.rules.memory)?])
-    }
-
-    fn label<'q>(&self, rule: &'q ResourceRule) -> &'q str {
-        match self.query.measured {
-            Measured::Pods => &rule.pod,
-            Measured::Nodes => &rule.node,
-        }
-    }
-
-    /// The usage of a node or of each container of a pod; the last of several samples counts.
-    /// `None`: a value is missing. The object is then left out, as metrics-server does,
-    /// because an autoscaler would take a part for the whole.
-    fn parts<'a>(
+    /// The query to Prometheus for objects of one namespace.
+    fn store_query(
         &self,
-        cpu: &[UsageSample<'a>],
-        memory: &[UsageSample<'a>],
-    ) -> Option<Vec<(&'a str, Amounts)>> {
-        let mut memory = self.by_container(memory, &self.rules.memory);
-        let mut parts = Vec::new();
-        for (container, cpu) in self.by_container(cpu, &self.rules.cpu) {
-            let amounts = Amounts {
-                cpu: cpu?,
-                memory: memory.remove(container)??,
-            };
-            parts.push((container, amounts));
-        }
-        memory.is_empty().then_some(parts)
-    }
-
-    /// The values of one object by container; those of a node have no name.
-    fn by_container<'a>(
-        &self,
-        samples: &[UsageSample<'a>],
         rule: &ResourceRule,
-    ) -> BTreeMap<&'a str, Option<i64>> {
-        let has_containers = self.query.measured == Measured::Pods;
-        let of_container = |usage: &UsageSample<'a>| {
-            let container = usage.sample.labels.get(&rule.container_label);
-            let container = container.filter(|_| has_containers);
-            (container.unwrap_or_default(), usage.milli)
+        objects: &[MeasuredObject],
+    ) -> Result<StoreQuery, ProviderError> {
+        let names: Vec<&str> = objects.iter().map(|object| &*object.name).collect();
+        let namespace = objects.first().and_then(|it| it.namespace.as_deref());
+        let promql = match namespace {
+            Some(namespace) => rule.of_pods(namespace, &names),
+            None => rule.of_nodes(&names),
         };
-        samples.iter().map(of_container).collect()
+        let (key, template) = self.query.measured.query(rule);
+        Ok(StoreQuery {
+            // The rule's error was logged when the rule was parsed.
+            promql: promql.map_err(|_| ProviderError::Unavailable)?.into(),
+            key: key.into(),
+            template: Arc::clone(template),
+            purpose: Purpose::Resource,
+        })
+    }
+
+    /// The usage of each object, in the order of namespaces and names, from the results of
+    /// the queries. A query for one object has exactly one.
+    pub(super) fn usage(
+        self,
+        results: &[Arc<Answer>],
+        conditions: &RuleConditions,
+    ) -> Result<Vec<Usage>, ProviderError> {
+        let rules = [&self.rules.cpu, &self.rules.memory];
+        let (mut all, mut named) = (Vec::new(), [false; 2]);
+        for (objects, results) in by_namespace(&self.objects).zip(results.chunks_exact(2)) {
+            let cpu = self.samples(&results[0], rules[0])?;
+            let memory = self.samples(&results[1], rules[1])?;
+            for (named, samples) in named.iter_mut().zip([&cpu, &memory]) {
+                *named |= objects.iter().any(|it| samples.contains_key(&*it.name));
+            }
+            let usage = |object| self.of_object(object, &cpu, &memory);
+            all.extend(objects.iter().filter_map(usage));
+        }
+        let is_list = self.query.name.is_none();
+        let unnamed = rules.into_iter().zip(named).filter(|(_, named)| !named);
+        for (rule, _) in unnamed.filter(|_| is_list && self.is_settled) {
+            self.record(rule, conditions);
+        }
+        if all.is_empty() && !is_list {
+            let reason = "Prometheus has no CPU or no memory of it, or of one of its containers";
+            return Err(ProviderError::NoValue(reason.to_owned()));
+        }
+        Ok(all)
+    }
+
+    /// Records that no sample for a rule names any object of a list.
+    fn record(&self, rule: &ResourceRule, conditions: &RuleConditions) {
+        let measured = self.query.measured;
+        let (key, query) = measured.query(rule);
+        let (label, resource) = (measured.label(rule), measured.resource());
+        let failure = RuleFailure {
+            fault: format!("no sample names one of the {resource} in its label {label}"),
+            remedy: format!(
+                "look for series with this label in Prometheus, and correct {}.resources",
+                rule.place
+            ),
+            query: Arc::clone(query),
+            detail: None,
+        };
+        conditions.failed(&key, failure, self.query.now);
+    }
+
+    /// The samples of a result by the name of their object. As upstream, the last of several
+    /// samples of a container counts, and the first of a node. NaN, negative values and those
+    /// beyond the largest quantity are no usage.
+    fn samples<'a>(
+        &self,
+        result: &'a Answer,
+        rule: &ResourceRule,
+    ) -> Result<SamplesByName<'a>, ProviderError> {
+        let Answer::Vector(samples) = result else {
+            return Err(ProviderError::Unavailable);
+        };
+        let mut by_name = SamplesByName::new();
+        for sample in samples {
+            let Some(name) = sample.labels.get(self.query.measured.label(rule)) else {
+                continue;
+            };
+            let value = Some(sample.value).filter(|value| *value >= 0.0);
+            let milli = value.and_then(quantity::milli_from_f64);
+            let known = by_name.entry(name).or_insert_with(|| ObjectSamples {
+                earliest: sample.at,
+                values: BTreeMap::new(),
+            });
+            match self.query.measured {
+                Measured::Pods => {
+                    let container = sample.labels.get(&rule.container_label);
+                    known.earliest = known.earliest.min(sample.at);
+                    known.values.insert(container.unwrap_or_default(), milli);
+                }
+                Measured::Nodes => drop(known.values.entry("").or_insert(milli)),
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// The usage of an object. `None`: a value is missing. The object is then left out, as
+    /// metrics-server does, because an autoscaler would take a part for the whole.
+    fn of_object(
+        &self,
+        object: &MeasuredObject,
+        cpu: &SamplesByName<'_>,
+        memory: &SamplesByName<'_>,
+    ) -> Option<Usage> {
+        let (cpu, memory) = (cpu.get(&*object.name)?, memory.get(&*object.name)?);
+        if !cpu.values.keys().eq(memory.values.keys()) {
+            return None;
+        }
+        let values = cpu.values.iter().zip(memory.values.values());
+        let parts = values.map(|((container, cpu), memory)| {
+            let (cpu, memory) = ((*cpu)?, (*memory)?);
+            Some(((*container).to_owned(), Amounts { cpu, memory }))
+        });
+        Some(Usage {
+            object: object.clone(),
+            at: cpu.earliest.min(memory.earliest),
+            window: self.rules.window,
+            parts: parts.collect::<Option<_>>()?,
+        })
     }
 }
 
 /// Groups the objects by namespace. Objects of a namespace are adjacent.
-fn by_namespace<'c>(chosen: &'c [Object<'c>]) -> impl Iterator<Item = &'c [Object<'c>]> {
-    chosen.chunk_by(|one, other| one.namespace == other.namespace)
-}
-
-/// The selected running pods or nodes, in the order of the inventory.
-fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
-    let is_chosen = |object: &Object<'_>| {
-        let namespace = object.namespace.unwrap_or_default();
-        query.which.selects(object.name, object.labels)
-            && query.namespace.as_ref().is_none_or(|it| it == namespace)
-            && query.fields.matches(namespace, object.name)
-    };
-    match query.measured {
-        Measured::Pods => {
-            let pods = inventory.pods_in(query.namespace.as_deref()).iter();
-            let running = pods.filter(|pod| pod.phase == PodPhase::Running);
-            let objects = running.map(|pod| Object {
-                namespace: Some(&pod.namespace),
-                name: &pod.name,
-                labels: &pod.labels,
-                is_settled: pod
-                    .running_since
-                    .is_some_and(|since| query.now.since(since) > SETTLED),
-            });
-            objects.filter(is_chosen).collect()
-        }
-        Measured::Nodes => {
-            let objects = inventory.nodes.iter().map(|node| Object {
-                namespace: None,
-                name: &node.name,
-                labels: &node.labels,
-                is_settled: true,
-            });
-            objects.filter(is_chosen).collect()
-        }
-    }
-}
-
-/// The samples of a result by object. NaN, negative values and those beyond the largest
-/// quantity are no usage.
-fn by_object<'a>(result: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
-    let Answer::Vector(samples) = result else {
-        return Err(ProviderError::Unavailable);
-    };
-    let mut by_object = ByObject::new();
-    for sample in samples {
-        let value = Some(sample.value).filter(|value| *value >= 0.0);
-        let milli = value.and_then(quantity::milli_from_f64);
-        if let Some(name) = sample.labels.get(label) {
-            let samples = by_object.entry(name).or_default();
-            samples.push(UsageSample { sample, milli });
-        }
-    }
-    Ok(by_object)
+fn by_namespace(objects: &[MeasuredObject]) -> impl Iterator<Item = &[MeasuredObject]> {
+    objects.chunk_by(|one, other| one.namespace == other.namespace)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::provider::{
     CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
-    Provider, ProviderError, ProviderFuture, Query, ValuesOf, Which,
+    Provider, ProviderError, ProviderFuture, Query, ValuesOf,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -184,15 +184,10 @@ impl Fixture {
             "m" => {}
             _ => return Err(ProviderError::NoSuchMetric),
         }
-        if kind.namespaced != objects.namespace.is_some() {
-            return Err(ProviderError::WrongScope);
-        }
+        objects.check_scope(kind.namespaced)?;
         let mut found = Vec::new();
         for object in of_kind().filter(|object| object.namespace == objects.namespace.as_deref()) {
-            let wanted = match &objects.which {
-                Which::Named(name) => object.name == *name,
-                Which::Matching(selector) => selector.matches(&object.labels),
-            };
+            let wanted = objects.selects(&object.name, &object.labels);
             if wanted && let Some(value) = mean(object, &query.selector)? {
                 found.push(CustomValue {
                     kind: object.kind.clone(),

@@ -173,13 +173,15 @@ fn query(of: ValuesOf, metric: &str, selector: &str) -> Query {
 fn custom(
     provider: &dyn Provider,
     resource: &str,
-    which: Which,
+    name: Option<&str>,
+    by: &str,
     selector: &str,
 ) -> Result<Vec<(String, f64)>, ProviderError> {
     let of = ValuesOf::Objects(ObjectSelection {
         resource: resource.to_owned(),
         namespace: Some("n".to_owned()),
-        which,
+        name: name.map(str::to_owned),
+        selector: Selector::parse(by).unwrap(),
     });
     values(provider, &query(of, "hits", selector))
 }
@@ -193,10 +195,6 @@ fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, 
     let asked = provider.values(query).now_or_never();
     let values = numbered(&asked.unwrap()?).into_iter();
     Ok(values.map(|(name, value)| (name, value.value)).collect())
-}
-
-fn everything() -> Which {
-    Which::Matching(Selector::everything())
 }
 
 const LIST: &str = r#"sum(hits{namespace="n",pod=~"a|b|c"}) by (pod)"#;
@@ -213,7 +211,7 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
     let provider = provider_of(LIST, samples);
     let list = vec![("a".to_owned(), 3.0), ("b".to_owned(), 2.0)];
     for resource in ["pods", "pod"] {
-        let found = custom(&provider, resource, everything(), "");
+        let found = custom(&provider, resource, None, "", "");
         assert_eq!(found.as_ref(), Ok(&list), "{resource}");
     }
 }
@@ -221,9 +219,8 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
 #[test]
 fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
     let provider = provider_of(LIST, Vec::new());
-    assert_eq!(custom(&provider, "pods", everything(), ""), Ok(Vec::new()));
-    let nobody = Selector::parse("app=nobody").unwrap();
-    let none = custom(&provider, "pods", Which::Matching(nobody), "");
+    assert_eq!(custom(&provider, "pods", None, "", ""), Ok(Vec::new()));
+    let none = custom(&provider, "pods", None, "app=nobody", "");
     assert!(matches!(none, Err(ProviderError::NoValue(_))), "{none:?}");
 }
 
@@ -232,7 +229,7 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let query = r#"sum(hits{x="y",namespace="n",pod="gone"}) by (pod)"#;
     let samples = vec![sample(&[("pod", "gone")], 7.0)];
     let provider = provider_of(query, samples);
-    let named = |name: &str, by| custom(&provider, "pods", Which::Named(name.to_owned()), by);
+    let named = |name: &str, by| custom(&provider, "pods", Some(name), "", by);
     assert_eq!(named("gone", "x=y"), Ok(vec![("gone".to_owned(), 7.0)]));
     let odd = named("a\"}", "");
     assert!(matches!(odd, Err(ProviderError::NoValue(_))), "{odd:?}");
@@ -247,7 +244,7 @@ fn a_missing_answer_and_a_matrix_are_unavailable() {
         BTreeMap::new(),
         BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
     ] {
-        let list = custom(&provider(Prometheus(answers)), "pods", everything(), "");
+        let list = custom(&provider(Prometheus(answers)), "pods", None, "", "");
         assert_eq!(list, Err(ProviderError::Unavailable));
     }
 }
@@ -286,7 +283,7 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     };
     assert!(of_pods("hits") && of_pods("gpu_memory_utilization"));
     assert!(listed.is_sorted());
-    let list = custom(&both, "pods", everything(), "");
+    let list = custom(&both, "pods", None, "", "");
     assert_eq!(list, Err(ProviderError::Unavailable));
     rules.publish(InForce::default());
     assert!(!both.listed().custom.iter().any(|it| *it.metric == *"hits"));
@@ -297,7 +294,7 @@ fn an_explanation_has_the_rule_its_query_and_the_answer() {
     const ONE: &str = r#"sum(hits{namespace="n",pod="a"}) by (pod)"#;
     for (samples, value, said) in [
         (vec![sample(&[("pod", "a")], 5.0)], Some(5.0), "1 samples"),
-        (vec![], None, "no result"),
+        (vec![], None, "0 samples"),
     ] {
         let provider = provider_of(ONE, samples);
         let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));

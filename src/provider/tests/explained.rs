@@ -49,12 +49,12 @@ impl Asked {
         let (namespace, name) = (parts.map(|it| it.0), parts.map_or(name, |it| it.1));
         let of = ValuesOf::Objects(ObjectSelection::named(resource, namespace, name));
         let query = self.query(of, MEAN, "");
-        self.provider.explain(&query, u64::MAX).unwrap()
+        self.provider.explain(&query).unwrap()
     }
 
     fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, ProviderError> {
         let query = self.query(of, metric, by);
-        let values = self.provider.values(&query, u64::MAX)?;
+        let values = self.provider.values(&query)?;
         Ok(super::numbered(&values)[0].1.value)
     }
 }
@@ -160,7 +160,7 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
     assert_eq!(node.devices[0].pods, ["a/secret-a", "b/secret-b"]);
     assert_eq!(node.devices[0].shared_with, 0);
     let query = answers.query(external("a"), "cluster_gpu_memory_utilization", "");
-    let cluster = answers.provider.explain(&query, u64::MAX).unwrap();
+    let cluster = answers.provider.explain(&query).unwrap();
     let text = serde_json::to_string(&cluster).unwrap();
     let is_unnamed = cluster.devices.is_empty() && !text.contains("secret");
     assert!(is_unnamed, "{text}");

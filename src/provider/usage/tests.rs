@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
+use adapter_rules::answer::VectorSample;
 use adapter_rules::raw::ResourceRulesEntry;
 use adapter_rules::resource::ResourceRules;
 use apimachinery::selector::Selector;
@@ -102,26 +103,32 @@ fn result(prometheus: Prometheus, promql: &str) -> Answer {
     Answer::Vector(found.flat_map(|(_, text)| samples(text)).collect())
 }
 
-fn answer(
-    rules: ResourceRules,
-    inventory: Inventory,
-    (measured, namespace, which): (Measured, Option<&str>, Which),
-) -> UsageSamples {
-    UsageSamples {
-        rules: Arc::new(rules),
-        inventory: Arc::new(inventory),
-        query: UsageQuery {
-            measured,
-            namespace: namespace.map(str::to_owned),
-            which,
-            fields: FieldSelector::default(),
-            now: Timestamp::from_secs(1_000),
-            user: String::new(),
-        },
-        results: Vec::new(),
-        limit: Arc::new(ComputeLimit::beside_values(ProviderError::Saturated)),
-        conditions: Arc::default(),
-    }
+fn request(
+    inventory: &Inventory,
+    (measured, namespace, name): (Measured, Option<&str>, Option<&str>),
+) -> Result<UsageRequest, ProviderError> {
+    let query = UsageQuery {
+        measured,
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+        labels: Selector::everything(),
+        fields: FieldSelector::default(),
+        now: Timestamp::from_secs(1_000),
+        user: String::new(),
+    };
+    UsageRequest::new(Arc::new(rules()), query, inventory)
+}
+
+/// The usage by these samples.
+fn usage(
+    request: UsageRequest,
+    prometheus: Prometheus,
+    conditions: &RuleConditions,
+) -> Result<Vec<Usage>, ProviderError> {
+    let queries = request.queries.iter();
+    let results = queries.map(|it| Arc::new(result(prometheus, &it.promql)));
+    let results: Vec<_> = results.collect();
+    request.usage(&results, conditions)
 }
 
 struct Scene {
@@ -138,29 +145,33 @@ impl Scene {
     }
 
     fn list(&self, measured: Measured, namespace: Option<&str>) -> Vec<String> {
-        let all = Which::Matching(Selector::everything());
-        self.ask((measured, namespace, all)).unwrap()
+        self.ask((measured, namespace, None)).unwrap()
     }
 
     /// Each object with its time in milliseconds, and CPU and memory of its parts in whole
     /// units: `ns/pod@10 container=1,2`.
-    fn ask(&self, asked: (Measured, Option<&str>, Which)) -> Result<Vec<String>, ProviderError> {
-        let mut answer = answer(rules(), self.inventory.clone(), asked);
-        let queries = answer.store_queries()?.into_iter();
-        let results = queries.map(|it| Arc::new(result(self.prometheus, &it.promql)));
-        answer.results = results.collect();
-        let mut told = Vec::new();
-        answer.pass(&mut |usage| {
+    fn ask(
+        &self,
+        asked: (Measured, Option<&str>, Option<&str>),
+    ) -> Result<Vec<String>, ProviderError> {
+        let request = request(&self.inventory, asked)?;
+        let found = usage(request, self.prometheus, &RuleConditions::default())?;
+        let told = found.iter().map(|usage| {
             assert_eq!(usage.window, Duration::from_secs(60));
-            let namespace = usage.namespace.map_or(String::new(), |it| format!("{it}/"));
-            let mut line = format!("{namespace}{}@{}", usage.name, usage.at.millis());
-            for (name, of) in usage.parts {
+            let MeasuredObject {
+                namespace, name, ..
+            } = &usage.object;
+            let namespace = namespace
+                .as_ref()
+                .map_or(String::new(), |it| format!("{it}/"));
+            let mut line = format!("{namespace}{name}@{}", usage.at.millis());
+            for (name, of) in &usage.parts {
                 assert_eq!((of.cpu % 1000, of.memory % 1000), (0, 0));
                 line += &format!(" {name}={},{}", of.cpu / 1000, of.memory / 1000);
             }
-            told.push(line);
-        })?;
-        Ok(told)
+            line
+        });
+        Ok(told.collect())
     }
 }
 
@@ -209,7 +220,7 @@ fn pods_without_data_are_left_out() {
     let scene = Scene::pods(pods.into(), prometheus);
     let only = ["ns/a@10 one=1,2"];
     assert_eq!(scene.list(Measured::Pods, None), only);
-    let one = |name: &str| scene.ask((Measured::Pods, Some("ns"), Which::Named(name.to_owned())));
+    let one = |name: &str| scene.ask((Measured::Pods, Some("ns"), Some(name)));
     assert_eq!(one("a").unwrap(), only);
     let (half, gone) = (
         "Prometheus has no CPU or no memory of it, or of one of its containers",
@@ -253,24 +264,40 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
     };
     let wanted = ["l@10 =1100,2100"];
     assert_eq!(scene.list(Measured::Nodes, None), wanted);
-    let gone = scene.ask((Measured::Nodes, None, Which::Named("z".to_owned())));
+    let gone = scene.ask((Measured::Nodes, None, Some("z")));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
+}
+
+/// As prometheus-adapter does: it overwrites the values of containers, and reads the first
+/// sample of a node.
+#[test]
+fn the_last_sample_of_a_container_counts_and_the_first_of_a_node() {
+    let scene = Scene::pods(
+        vec![pod("ns", "a", &[])],
+        &[
+            ("cpu_usage", "ns/a/one=1@30 ns/a/one=2@20"),
+            ("memory_working_set", "ns/a/one=1@30 ns/a/one=2@20"),
+        ],
+    );
+    assert_eq!(scene.list(Measured::Pods, None), ["ns/a@20 one=2,2"]);
+    let scene = Scene {
+        inventory: inventory(Vec::new(), &["n"]),
+        prometheus: &[
+            ("cpu_usage", "n=1@30 n=2@20"),
+            ("memory_working_set", "n=3@40 n=NaN@20"),
+        ],
+    };
+    assert_eq!(scene.list(Measured::Nodes, None), ["n@30 =1,3"]);
 }
 
 #[test]
 fn a_rule_without_a_sample_of_a_list_is_a_finding() {
     let found = |inventory: Inventory, asked, samples| {
-        let mut answer = answer(rules(), inventory, asked);
-        let queries = answer.store_queries().unwrap();
-        let results = queries
-            .iter()
-            .map(|it| Arc::new(result(samples, &it.promql)));
-        answer.results = results.collect();
-        let _ = answer.pass(&mut |_| {});
-        let findings = answer.conditions.findings(answer.query.now).into_iter();
+        let conditions = RuleConditions::default();
+        let _ = usage(request(&inventory, asked).unwrap(), samples, &conditions);
+        let findings = conditions.findings(Timestamp::from_secs(1_000)).into_iter();
         findings.map(|it| it.object).collect::<Vec<_>>()
     };
-    let all = || Which::Matching(Selector::everything());
     let nodes = |which, samples| {
         let inventory = inventory(Vec::new(), &["n"]);
         found(inventory, (Measured::Nodes, None, which), samples)
@@ -281,14 +308,14 @@ fn a_rule_without_a_sample_of_a_list_is_a_finding() {
     ];
     // The label has addresses instead of names.
     let addresses = &[("cpu_usage", "10.0.0.1:10250=1@1"), ("memory", "")];
-    assert_eq!(nodes(all(), addresses), keys);
-    assert_eq!(nodes(all(), &[("cpu_usage", "n=1@1")]), keys[1..]);
-    assert_eq!(nodes(Which::Named("n".to_owned()), &[]), [""; 0]);
+    assert_eq!(nodes(None, addresses), keys);
+    assert_eq!(nodes(None, &[("cpu_usage", "n=1@1")]), keys[1..]);
+    assert_eq!(nodes(Some("n"), &[]), [""; 0]);
     let pods = |since| {
         let mut running = pod("ns", "a", &[]);
         running.running_since = Some(Timestamp::from_secs(since));
         let inventory = inventory(vec![running], &[]);
-        found(inventory, (Measured::Pods, None, all()), &[])
+        found(inventory, (Measured::Pods, None, None), &[])
     };
     let keys = [
         "resourceRules.cpu.containerQuery",

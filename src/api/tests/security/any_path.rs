@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::provider::devices::DevicesQuery;
-use crate::provider::usage::{UsageQuery, UsageSamples};
+use crate::provider::usage::{Usage, UsageQuery};
 use crate::provider::{
-    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf, Which,
+    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf,
 };
 use findings::Report;
 use gpu_metrics::devices::DeviceList;
@@ -41,7 +41,7 @@ impl Provider for Noting {
                 return self.note(["external.metrics.k8s.io", namespace, metric, "", ""]);
             }
         };
-        let name = objects.name().unwrap_or("*");
+        let name = objects.name.as_deref().unwrap_or("*");
         match (&*objects.resource, objects.namespace.as_deref()) {
             // The values of a namespace itself are reviewed as metrics in it.
             ("namespaces", None) => self.note([group, name, "metrics", "", metric]),
@@ -52,9 +52,8 @@ impl Provider for Noting {
         }
     }
 
-    /// An empty group means any group.
     fn findings(&self) -> Arc<Report> {
-        drop(self.note::<()>(["", "", "findings", "", ""]));
+        drop(self.note::<()>(["custom.metrics.k8s.io", "", "findings", "", ""]));
         Arc::default()
     }
 
@@ -68,11 +67,8 @@ impl Provider for Noting {
         true
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, UsageSamples> {
-        let name = match &query.which {
-            Which::Named(name) => name,
-            Which::Matching(_) => "",
-        };
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {
+        let name = query.name.as_deref().unwrap_or_default();
         let namespace = query.namespace.as_deref().unwrap_or_default();
         let resource = query.measured.resource();
         self.note(["metrics.k8s.io", namespace, resource, "", name])
@@ -132,10 +128,9 @@ proptest! {
             })
             .collect();
         for asked in &asked {
-            let is_it = |it: &[String; 5]| it[1..] == asked[1..] && (it[0] == asked[0] || asked[0].is_empty());
-            prop_assert!(reviewed.iter().any(is_it), "{path}: {asked:?}, reviewed {reviewed:?}");
+            prop_assert!(reviewed.contains(asked), "{path}: {asked:?}, reviewed {reviewed:?}");
             // No external metric has these names.
-            let is_findings = asked[1..] == ["", "findings", "", ""];
+            let is_findings = asked[0].starts_with("custom") && asked[1..] == ["", "findings", "", ""];
             let is_devices = asked[0].starts_with("custom") && asked[2] == "devices" && asked[4].is_empty();
             let wanted = if is_findings || is_devices { 200 } else { 404 };
             prop_assert_eq!(answer.status(), wanted);

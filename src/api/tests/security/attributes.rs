@@ -43,13 +43,13 @@ fn table() -> Vec<(String, Access)> {
         ("namespaces/ns/metrics/m", "get metrics - ns m"),
         ("namespaces/*/metrics/m", "get metrics - * m"),
         ("findings", "list findings - - -"),
+        ("findings?watch=1", "watch findings - - -"),
         ("devices?by=node", "list devices - - -"),
         ("namespaces/ns/devices?watch=1", "watch devices - ns -"),
     ];
     let external = [
         ("namespaces/ns/queue_depth", "list queue_depth - ns -"),
         ("namespaces/ns/q?watch=true", "watch q - ns -"),
-        ("findings?watch=1", "watch findings - - -"),
     ];
     let usage = [
         ("nodes", "list nodes - - -"),
@@ -68,6 +68,7 @@ fn table() -> Vec<(String, Access)> {
         (V2, "namespaces/ns/m"),
         (V2, "namespaces/ns/metrics/m/x"),
         (V2, "watch/pods/a"),
+        (EXT, "findings"),
     ];
     let without_target = without_target.map(|(base, target)| path(&format!("{base}/{target}")));
     let mut table = vec![resource(super::super::V1, custom[0])];

@@ -104,7 +104,7 @@ async fn s123_unknown_values_of_devices_are_absent_and_never_zero() {
         assert!(!unknown.contains_key(absent), "{absent}: {unknown:?}");
     }
     let reason = unknown["noValue"].as_str().unwrap();
-    assert!(reason.contains("pods waiting"), "{reason}");
+    assert!(reason.contains("pods a/waiting"), "{reason}");
     let selected = "namespaces/a/devices?labelSelector=app%3Dwaiting";
     assert_eq!(names(&ask(&server, selected).await.1), ["waiting"]);
 }
