@@ -153,7 +153,7 @@ impl Api {
                     may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
                 };
                 let document = request.document().await?;
-                response::success(document, request.encoding.media_type(), headers)
+                response::success(document, request.encoding.media_type())
             }
         })
     }

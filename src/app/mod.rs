@@ -29,7 +29,6 @@ mod trust;
 use std::io;
 use std::net::SocketAddr;
 
-use aggregated_apiserver::serve::tls::TlsError;
 use cluster_state::error::ClientError;
 use configuration::ConfigurationError;
 use configuration::clients::NoClients;
@@ -60,8 +59,8 @@ pub(crate) enum RunError {
     /// A kubeconfig or the pod's service account cannot be used.
     #[error(transparent)]
     Cluster(#[from] ClientError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
     #[error(transparent)]
     Task(#[from] TaskEnded),
     /// A family of metrics is declared wrongly.

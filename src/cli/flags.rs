@@ -80,8 +80,9 @@ pub(crate) struct Listening {
     /// Serve HTTP/1.1 only
     #[arg(long, alias = "disable-http2-serving", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(crate) disable_http2: bool,
-    /// Maximum number of requests for values in flight that come through kube-apiserver.
-    /// Direct clients get a quarter of it. Further requests are answered with 429.
+    /// Maximum number of requests for values in flight that come through kube-apiserver,
+    /// half of them of one user. Direct clients get a quarter of it. Further requests are
+    /// answered with 429.
     /// Metrics of rules and resource metrics each have the same number in addition;
     /// further requests for these are answered with 503
     #[arg(long, default_value_t = 400, value_parser = value_parser!(u16).range(1..))]

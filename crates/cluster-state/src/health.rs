@@ -1,10 +1,10 @@
 //! State of the watches, for readiness, metrics and the log.
 //!
-//! The log has one line for each kind of error when a watch breaks, and one when it works
-//! again.
+//! The log has a line when a watch breaks or fails with another kind of error, and one when it
+//! works again.
 
-use std::collections::{BTreeMap, HashSet};
-use std::mem::{Discriminant, discriminant};
+use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,15 +36,13 @@ pub struct WatchHealth {
     pub complete: bool,
     /// The error of the last call, if it failed.
     condition: Condition<CallError, Instant>,
-    /// The kinds of errors that were logged since it last worked.
-    logged: HashSet<Discriminant<CallError>>,
     /// Time of the last message from the server: an object, a bookmark, a list, an
     /// accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
     /// Calls that failed.
     pub failures: u64,
-    /// Whether an object was left out because it is invalid.
-    pub(super) has_left_out: bool,
+    /// Whether an object was left out because it is invalid, the first of them.
+    pub(super) left_out: Condition<String, ()>,
 }
 
 impl WatchHealth {
@@ -107,10 +105,9 @@ impl WatchRegistry {
             need,
             complete: false,
             condition: Condition::default(),
-            logged: HashSet::new(),
             last_contact: None,
             failures: 0,
-            has_left_out: false,
+            left_out: Condition::default(),
         };
         self.0.lock().insert(Arc::clone(&name), health);
         Reporter {
@@ -147,7 +144,6 @@ impl Reporter {
         let former = self.change(|watch| {
             watch.complete = true;
             watch.last_contact = Some(now);
-            watch.logged.clear();
             watch.condition.set(None, now)
         });
         let failed_since = former.flatten().and_then(|former| former.since());
@@ -158,33 +154,29 @@ impl Reporter {
     }
 
     pub(super) fn failed(&self, error: &CallError) {
-        if self.begins(error) {
-            tracing::warn!(
-                watch = &*self.name,
-                "{error}; retrying, the known objects are kept"
-            );
-        }
-    }
-
-    /// Records a failed call. Returns whether it is the first error of its kind since the
-    /// watch last worked.
-    fn begins(&self, error: &CallError) -> bool {
-        let now = Instant::now();
-        let is_new = self.change(|watch| {
+        let former = self.change(|watch| {
             watch.failures += 1;
             if watch.need == Need::WhereAllowed && error.is_forbidden() {
                 watch.need = Need::Optional;
             }
-            watch.condition.set(Some(error.clone()), now);
-            watch.logged.insert(discriminant(error))
+            watch.condition.set(Some(error.clone()), Instant::now())
         });
-        is_new == Some(true)
+        let Some(former) = former.flatten() else {
+            return;
+        };
+        if former.reason().map(discriminant) != Some(discriminant(error)) {
+            let watch = &*self.name;
+            tracing::warn!(watch, "{error}; retrying, the known objects are kept");
+        }
     }
 
     /// Logs an object that was left out, if it is the first one of the watch.
     pub(super) fn left_out(&self, why: &str) {
-        let former = self.change(|watch| std::mem::replace(&mut watch.has_left_out, true));
-        if former == Some(false) {
+        let former = self.change(|watch| {
+            let is_first = watch.left_out.state().reason().is_none();
+            is_first.then(|| watch.left_out.set(Some(why.to_owned()), ()))
+        });
+        if former.flatten().is_some() {
             tracing::warn!(
                 watch = &*self.name,
                 "an object is skipped (later ones are not logged): it cannot be read: {why}"
@@ -196,6 +188,7 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aggregated_apiserver::testing::log::logging;
 
     fn away() -> CallError {
         CallError::Unreachable("https://a".into(), "refused".into())
@@ -245,18 +238,23 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_alternate_are_logged_once_until_the_watch_works() {
+    fn an_error_is_logged_again_only_after_another_kind_or_when_the_watch_has_worked() {
+        let (log, _guard) = logging(tracing::Level::WARN);
         let registry = WatchRegistry::default();
         let pods = registry.enter("pods", Need::Required);
+        let lines = || log.text().lines().count();
         let status = |code| CallError::Status("https://a".into(), code, String::new());
-        let cut = CallError::Garbled("https://a".into(), String::new());
-        for is_new in [true, false, false] {
-            assert_eq!(pods.begins(&status(500)), is_new);
-            assert_eq!(pods.begins(&cut), is_new);
-            assert!(!pods.begins(&status(503)));
+        for (error, count) in [(status(500), 1), (status(503), 1), (away(), 2), (away(), 2)] {
+            pods.failed(&error);
+            assert_eq!(lines(), count, "{error}");
         }
         pods.well();
-        assert!(pods.begins(&cut));
+        pods.failed(&away());
+        assert_eq!(lines(), 3);
+        for _ in 0..3 {
+            pods.left_out("odd");
+        }
+        assert_eq!(lines(), 4);
     }
 
     #[test]

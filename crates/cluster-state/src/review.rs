@@ -19,6 +19,7 @@ use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
 };
+use apimachinery::condition::{Condition, State};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -32,7 +33,7 @@ struct ReviewEndpoint {
     client: Client,
     path: &'static str,
     /// Whether the last review succeeded; `None`: there was none.
-    last: Mutex<Option<Result<(), CallError>>>,
+    condition: Mutex<Option<Condition<CallError, ()>>>,
 }
 
 impl ReviewEndpoint {
@@ -40,12 +41,16 @@ impl ReviewEndpoint {
         Self {
             client,
             path,
-            last: Mutex::new(None),
+            condition: Mutex::new(None),
         }
     }
 
+    /// Whether the last review succeeded.
     fn works(&self) -> bool {
-        matches!(*self.last.lock(), Some(Ok(())))
+        let condition = self.condition.lock();
+        condition
+            .as_ref()
+            .is_some_and(|it| *it.state() == State::Ok)
     }
 
     /// Sends a review; returns its status.
@@ -55,10 +60,12 @@ impl ReviewEndpoint {
             .map_err(|error| error.without(&Right::Reviews))
             // The answer may contain the token, so no part of the error's text is used.
             .and_then(|answer| status(&answer).ok_or_else(|| self.client.garbled(self.path)));
-        let last = status.as_ref().map(|_| ()).map_err(Clone::clone);
-        let former = self.last.lock().replace(last);
+        let reason = status.as_ref().err().cloned();
+        let former = (self.condition.lock())
+            .get_or_insert_default()
+            .set(reason, ());
         status.map_err(|error| {
-            if !matches!(former, Some(Err(_))) {
+            if former == Some(State::Ok) {
                 tracing::error!(
                     "a review failed, and its request is refused (others that fail are not \
                      logged until one succeeds): {error}"
@@ -101,7 +108,8 @@ impl KubeReviewer {
     /// Why the server may not create reviews, if the last one of a kind was refused.
     pub fn forbidden(&self) -> Option<String> {
         [&self.tokens, &self.accesses].into_iter().find_map(|kind| {
-            let error = kind.last.lock().clone()?.err()?;
+            let condition = kind.condition.lock();
+            let error = condition.as_ref()?.state().reason()?;
             error.is_forbidden().then(|| error.to_string())
         })
     }

@@ -1,4 +1,3 @@
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -130,28 +129,14 @@ async fn s047_tables_are_not_supported() {
 }
 
 #[tokio::test]
-async fn s050_large_answers_are_compressed_on_request() {
+async fn s050_answers_are_never_compressed() {
     let (server, _) = server().await;
     let large = format!("{V2}/namespaces/large/pods/*/m");
-    let plain = server.get(&large).await;
-    assert!(plain.body.len() > 128 * 1024);
-    assert_eq!(plain.header("content-encoding"), None);
-    let encoded = async |target: &str, accept: &str| {
-        let headers = [("Accept-Encoding", accept)];
-        server.send("GET", target, &headers).await
-    };
-    let gzip = encoded(&large, "br, gzip;q=0.5").await;
-    assert_eq!(gzip.header("content-encoding"), Some("gzip"));
-    assert_eq!(gzip.header("vary"), Some("Accept-Encoding"));
-    assert!(gzip.body.len() < plain.body.len() / 4);
-    let mut text = Vec::new();
-    let mut unpacked = flate2::read::GzDecoder::new(gzip.body.as_slice());
-    unpacked.read_to_end(&mut text).unwrap();
-    assert_eq!(text, plain.body);
-    let refused = encoded(&large, "gzip;q=0").await;
-    assert_eq!(refused.header("content-encoding"), None);
-    let small = encoded(&pods(), "gzip").await;
-    assert_eq!(small.header("content-encoding"), None);
+    let answer = server
+        .send("GET", &large, &[("Accept-Encoding", "gzip")])
+        .await;
+    assert!(answer.body.len() > 128 * 1024);
+    assert_eq!(answer.header("content-encoding"), None);
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@ use apimachinery::letters::shortened;
 use axum::response::Response;
 
 use super::context::RequestContext;
-use super::response::AlreadyLogged;
 use crate::refusal::Refusal;
 use crate::security::always_allowed::is_health;
 use limits::line_limit::{LineLimit, SECOND};
@@ -38,13 +37,13 @@ impl Audit {
     pub(super) fn write(&self, context: &RequestContext, response: &Response) {
         let refusal: Option<&Refusal> = response.extensions().get();
         let failed = response.status().is_server_error();
-        // A failed health probe is a normal response. Its reason is logged elsewhere.
-        let is_told =
-            || is_health(&context.access) || response.extensions().get::<AlreadyLogged>().is_some();
-        if refusal.is_none() && (!failed || is_told()) {
-            return;
-        }
-        let verdict = refusal.and_then(Refusal::label).unwrap_or("failed");
+        let verdict = match refusal.and_then(Refusal::label) {
+            Some(label) => label,
+            // The reason is in the log once for all such responses, as that of a health probe is.
+            None if matches!(refusal, Some(Refusal::Unlisted(_))) => return,
+            None if !failed || is_health(&context.access) => return,
+            None => "failed",
+        };
         if !self.0.admit((failed, verdict)) {
             return;
         }

@@ -65,7 +65,7 @@ pub async fn catch_panic(
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request made the server panic");
-            refuse(&counters, &context, Refusal::Panicked)
+            refuse(&counters, &context, &Refusal::Panicked)
         }
     }
 }
@@ -80,7 +80,7 @@ async fn admit(
     let answered = tokio::time::timeout(limit, answer(&security, &context, request, next));
     match answered.await.unwrap_or(Err(Refusal::TimedOut)) {
         Ok(response) => response,
-        Err(refusal) => refuse(&security.counters, &context, refusal),
+        Err(refusal) => refuse(&security.counters, &context, &refusal),
     }
 }
 
@@ -108,17 +108,15 @@ async fn answer(
         .permit(user, &context.access, context.backend)?;
     let mut response = match security.authorize(user, &context.access, until).await {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refuse(&security.counters, context, refusal),
+        Err(refusal) => refuse(&security.counters, context, &refusal),
     };
     // The permit is held until the response has been written, even a refusal.
     response.extensions_mut().insert(permit);
     Ok(response)
 }
 
-/// The response to a refused request. Counts the refusal and marks it for the audit.
-fn refuse(counters: &Counters, context: &RequestContext, refusal: Refusal) -> Response {
-    counters.refused(&refusal);
-    let mut response = response::refused(&refusal, context.encoding).into_response();
-    response.extensions_mut().insert(refusal);
-    response
+/// The response to a refused request. Counts the refusal.
+fn refuse(counters: &Counters, context: &RequestContext, refusal: &Refusal) -> Response {
+    counters.count(refusal);
+    response::refused(refusal, context.encoding).into_response()
 }

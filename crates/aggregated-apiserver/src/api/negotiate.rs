@@ -1,7 +1,7 @@
-//! Content negotiation (docs/protocol.md, "Content negotiation", "Compression";
-//! apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
+//! Content negotiation (docs/protocol.md, "Content negotiation"; apiserver
+//! `pkg/endpoints/handlers/negotiation/negotiate.go`).
 
-use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderName};
 
 use crate::refusal::Refusal;
@@ -25,18 +25,12 @@ impl Encoding {
     }
 }
 
+const JSON: &str = Encoding::Json.media_type();
+const PROTOBUF: &str = Encoding::Protobuf.media_type();
+
 /// The media type of aggregated discovery (docs/protocol.md, "Aggregated discovery").
 pub(super) const AGGREGATED_DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// A representation of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Representation {
-    Json,
-    Protobuf,
-    /// Aggregated discovery, in JSON.
-    AggregatedDiscovery,
-}
 
 /// One clause of the Accept header with supported parameters.
 struct Clause {
@@ -46,16 +40,13 @@ struct Clause {
 }
 
 impl Clause {
-    fn admits(&self, representation: Representation) -> bool {
-        let encoding = match representation {
-            Representation::Protobuf => Encoding::Protobuf,
-            Representation::Json | Representation::AggregatedDiscovery => Encoding::Json,
-        };
-        let ranges = ["*/*", "*", "application/*", encoding.media_type()];
+    /// Whether the client accepts this media type.
+    fn admits(&self, offered: &str) -> bool {
+        let media_type = offered.split(';').next().unwrap_or_default();
+        let ranges = ["*/*", "*", "application/*", media_type];
         self.quality > 0.0
             && ranges.contains(&&*self.range)
-            && self.is_aggregated_discovery
-                == (representation == Representation::AggregatedDiscovery)
+            && self.is_aggregated_discovery == (offered == AGGREGATED_DISCOVERY)
     }
 }
 
@@ -64,10 +55,10 @@ impl Clause {
 /// # Errors
 /// When no clause of the header matches.
 pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
-    match pick(headers, &[Representation::Json, Representation::Protobuf]) {
-        Some(Representation::Json) => Ok(Encoding::Json),
-        Some(Representation::Protobuf) => Ok(Encoding::Protobuf),
-        Some(Representation::AggregatedDiscovery) | None => Err(Refusal::NotAcceptable(
+    match pick(headers, &[JSON, PROTOBUF]) {
+        Some(PROTOBUF) => Ok(Encoding::Protobuf),
+        Some(_) => Ok(Encoding::Json),
+        None => Err(Refusal::NotAcceptable(
             "application/json, application/vnd.kubernetes.protobuf",
         )),
     }
@@ -78,23 +69,22 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
 /// # Errors
 /// When no clause of the header matches.
 pub(super) fn json(headers: &HeaderMap) -> Result<(), Refusal> {
-    let picked = pick(headers, &[Representation::Json]).map(drop);
-    picked.ok_or(Refusal::NotAcceptable("application/json"))
+    let picked = pick(headers, &[JSON]).map(drop);
+    picked.ok_or(Refusal::NotAcceptable(JSON))
 }
 
 /// Whether the client prefers aggregated discovery to a list of groups.
 pub(super) fn prefers_aggregated_discovery(headers: &HeaderMap) -> bool {
-    let offered = [Representation::AggregatedDiscovery, Representation::Json];
-    pick(headers, &offered) == Some(Representation::AggregatedDiscovery)
+    pick(headers, &[AGGREGATED_DISCOVERY, JSON]) == Some(AGGREGATED_DISCOVERY)
 }
 
-/// The first offered representation that the best matching clause admits. Without an Accept
+/// The first offered media type that the best matching clause admits. Without an Accept
 /// header: JSON.
-fn pick(headers: &HeaderMap, offered: &[Representation]) -> Option<Representation> {
+fn pick(headers: &HeaderMap, offered: &[&'static str]) -> Option<&'static str> {
     let Some(clauses) = clauses(headers) else {
-        return Some(Representation::Json);
+        return Some(JSON);
     };
-    let best = |clause: &Clause| offered.iter().find(|it| clause.admits(**it));
+    let best = |clause: &Clause| offered.iter().find(|it| clause.admits(it));
     clauses.iter().find_map(best).copied()
 }
 
@@ -156,15 +146,4 @@ fn clause(text: &str) -> Option<Clause> {
 fn quality_of(text: &str) -> f32 {
     let quality = text.parse().ok();
     quality.filter(|it| (0.0..=1.0).contains(it)).unwrap_or(1.0)
-}
-
-pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    elements(headers, ACCEPT_ENCODING).any(|coding| {
-        let mut parts = coding.split(';');
-        let name = parts.next().unwrap_or_default().trim();
-        let refused = parts
-            .filter_map(|part| part.trim().strip_prefix("q="))
-            .any(|quality| quality_of(quality.trim()) == 0.0);
-        name.eq_ignore_ascii_case("gzip") && !refused
-    })
 }

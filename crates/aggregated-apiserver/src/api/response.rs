@@ -1,58 +1,24 @@
-//! Turns a document into a response: headers and gzip.
-
-use std::io::Write;
+//! Turns a document or a refusal into a response.
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, RETRY_AFTER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
 use super::documents::Document;
-use super::negotiate::{Encoding, accepts_gzip};
+use super::negotiate::Encoding;
 use super::{encode, status};
 use crate::refusal::Refusal;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_AUDIT_ID: usize = 64;
 
-/// Smaller bodies are not compressed (apiserver
-/// `pkg/endpoints/handlers/responsewriters/writers.go`).
-const GZIP_OVER: usize = 128 * 1024;
-
-/// Marks a response whose reason is already in the log, once for all such responses.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AlreadyLogged;
-
-/// A response with code 200. A large body is compressed if the client accepts gzip.
-pub fn success(
-    body: Bytes,
-    media_type: &'static str,
-    request: &HeaderMap,
-) -> Response<Full<Bytes>> {
-    let compressed = match body.len() > GZIP_OVER && accepts_gzip(request) {
-        true => compress(&body),
-        false => None,
-    };
-    let Some(compressed) = compressed else {
-        return typed(StatusCode::OK, media_type, body);
-    };
-    let mut response = typed(StatusCode::OK, media_type, compressed);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    response
-}
-
-fn compress(body: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
-    encoder.write_all(body).ok()?;
-    encoder.finish().ok().map(Bytes::from)
+/// A response with code 200.
+pub fn success(body: Bytes, media_type: &'static str) -> Response<Full<Bytes>> {
+    typed(StatusCode::OK, media_type, body)
 }
 
 /// A response with a document that clients revalidate by its tag, or 304 if the client has it.
@@ -62,7 +28,7 @@ pub(super) fn document(document: &Document, request: &HeaderMap) -> Response<Ful
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        success(document.body.clone(), document.media_type, request)
+        success(document.body.clone(), document.media_type)
     };
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Accept"));
@@ -72,7 +38,7 @@ pub(super) fn document(document: &Document, request: &HeaderMap) -> Response<Ful
     response
 }
 
-/// The response to a refused request: a `Status`. It is never compressed.
+/// The response to a refused request: a `Status`. Its extensions have the refusal, for the audit.
 pub fn refused(refusal: &Refusal, encoding: Encoding) -> Response<Full<Bytes>> {
     let (code, status) = status::status(refusal);
     tracing::debug!(
@@ -87,14 +53,11 @@ pub fn refused(refusal: &Refusal, encoding: Encoding) -> Response<Full<Bytes>> {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    match refusal {
-        Refusal::Unlisted(_) => drop(response.extensions_mut().insert(AlreadyLogged)),
-        Refusal::MethodNotAllowed => {
-            let headers = response.headers_mut();
-            headers.insert(ALLOW, HeaderValue::from_static("GET"));
-        }
-        _ => {}
+    if *refusal == Refusal::MethodNotAllowed {
+        let headers = response.headers_mut();
+        headers.insert(ALLOW, HeaderValue::from_static("GET"));
     }
+    response.extensions_mut().insert(refusal.clone());
     response
 }
 

@@ -1,11 +1,8 @@
 //! Counters of the security layers, which telemetry reads. Their label values are a closed
 //! set, so that clients cannot add series.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::refusal::Refusal;
 
@@ -31,19 +28,26 @@ pub struct Counters {
     pub tokens: Arc<ReviewCounts>,
     /// SubjectAccessReviews.
     pub accesses: Arc<ReviewCounts>,
-    refused: Mutex<BTreeMap<&'static str, u64>>,
+    /// In the order of [`Refusal::LABELS`].
+    refused: [AtomicU64; Refusal::LABELS.len()],
 }
 
 impl Counters {
-    /// The number of requests refused for a reason, which is one of [`Refusal::LABELS`].
-    pub fn refusals(&self, word: &str) -> u64 {
-        self.refused.lock().get(word).copied().unwrap_or(0)
+    /// The requests refused for a reason, which is one of [`Refusal::LABELS`].
+    pub fn refusals(&self, label: &str) -> u64 {
+        let count = self.refused(label);
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal) {
-        if let Some(label) = refusal.label() {
-            *self.refused.lock().entry(label).or_default() += 1;
+    pub(crate) fn count(&self, refusal: &Refusal) {
+        if let Some(count) = refusal.label().and_then(|label| self.refused(label)) {
+            add(count);
         }
+    }
+
+    fn refused(&self, label: &str) -> Option<&AtomicU64> {
+        let mut counts = Refusal::LABELS.iter().zip(&self.refused);
+        counts.find_map(|(known, count)| (*known == label).then_some(count))
     }
 }
 

@@ -4,13 +4,10 @@
 //! verifies the certificate against the authorities trusted at that time, so a change of
 //! authorities and the certificate's expiry apply to open connections too.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest;
 use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
@@ -26,14 +23,6 @@ use crate::x509::Certificate;
 
 /// How long a verified origin is cached: the certificate may become valid or expire.
 const ORIGIN_LIFE: Duration = Duration::from_secs(1);
-
-/// The user's UID in a subject: 1.3.6.1.4.1.57683.2 (apimachinery
-/// `pkg/apis/asn1/oid.go`).
-const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
-
-/// The extra attribute that identifies the credential (apiserver
-/// `pkg/authentication/user/user.go`).
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Requests a client certificate, but accepts clients without one. It trusts no authority;
 /// it only checks that the client has the key. kube-apiserver sends its certificate only on
@@ -216,21 +205,10 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
 fn identity(der: &CertificateDer<'_>) -> Result<Identity, String> {
     let certificate = Certificate::read(der)?;
     let user = certificate.common_name()?;
-    let uid = match certificate.attributes(UID)?.as_slice() {
-        [] => None,
-        [uid] if !uid.is_empty() => Some(uid.clone()),
-        _ => return Err("the subject must have one UID that is not empty, or none".to_owned()),
-    };
-    let mut fingerprint = "X509SHA256=".to_owned();
-    for byte in digest::digest(&digest::SHA256, der).as_ref() {
-        // Writing to a string cannot fail.
-        let _ = write!(fingerprint, "{byte:02x}");
-    }
     Ok(Identity {
         user: user.ok_or("the subject has no common name")?,
-        uid,
         groups: certificate.organizations()?,
-        extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![fingerprint])]),
+        ..Identity::default()
     })
 }
 

@@ -27,10 +27,11 @@ pub struct SecuritySettings {
     pub access_budget: Duration,
     /// Concurrent SubjectAccessReviews of users with direct connections. Further ones wait.
     pub direct_access_reviews: usize,
-    /// Requests in flight for values, of the front proxy's users.
+    /// Requests in flight for values, of the front proxy's users. One user may have half of
+    /// this and of each of the following numbers.
     pub values_in_flight: usize,
     /// For each backend, the requests in flight of the front proxy's users for values that
-    /// are fetched; half of them for one user. Backends without an entry share
+    /// are fetched. Backends without an entry share
     /// [`Self::values_in_flight`].
     pub fetched_in_flight: Vec<usize>,
     /// Requests in flight for discovery, of the front proxy's users. They are separate, so
@@ -38,7 +39,7 @@ pub struct SecuritySettings {
     pub discovery_in_flight: usize,
     /// Requests in flight of users with direct connections.
     pub direct_in_flight: usize,
-    /// Requests in flight of anonymous clients.
+    /// Requests in flight of anonymous clients, which are one user.
     pub anonymous_in_flight: usize,
     /// The time limit of a request for values.
     pub values_time: Duration,
@@ -65,7 +66,7 @@ impl Default for SecuritySettings {
             fetched_in_flight: Vec::new(),
             discovery_in_flight: 128,
             direct_in_flight: 100,
-            anonymous_in_flight: 16,
+            anonymous_in_flight: 32,
             values_time: VALUES_TIME,
         }
     }

@@ -1,7 +1,6 @@
 //! One connection, from its handshake to its end.
 
 use std::convert::Infallible;
-use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,12 +28,9 @@ use super::unwritten::Unwritten;
 use crate::api::response::refused_early;
 use crate::refusal::Refusal;
 use crate::security::peer::Peer;
-use limits::line_limit::{LineLimit, SECOND};
 
 /// The most streams reset for faults of the client. One more ends the connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
-/// The most lines per second about refused requests.
-const MOST_LINES: u64 = 50;
 /// The most bytes that a client may send on a stream in advance. No request has a body.
 const STREAM_WINDOW: u32 = 1024;
 /// The silence after which a ping is sent, and the time limit of its answer.
@@ -79,17 +75,9 @@ const OTHER_CLIENT: ClientLimits = ClientLimits {
 
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    pub(super) lines: LineLimit<()>,
     pub(super) is_front_proxy: IsFrontProxy,
     pub(super) others: Arc<Newest>,
     pub(super) service: Service,
-}
-
-/// The class of a connection. The limits of HTTP/2 are those of its class at the handshake.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    FrontProxy,
-    Other,
 }
 
 pub(super) struct Connection {
@@ -149,56 +137,58 @@ impl Connection {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let class = self.shared.class(&peer);
-        match class {
-            Class::FrontProxy => self.exchange(stream, peer, http2, class).await,
-            Class::Other => {
-                let displaced = self.shared.others.enter();
-                tokio::select! {
-                    () = self.exchange(stream, peer, http2, class) => {}
-                    _ = displaced => {}
-                }
-            }
+        if (self.shared.is_front_proxy)(&peer) {
+            return self.exchange(stream, peer, http2, true).await;
+        }
+        let displaced = self.shared.others.enter();
+        tokio::select! {
+            () = self.exchange(stream, peer, http2, false) => {}
+            _ = displaced => {}
         }
     }
 
-    /// Serves requests until the connection ends.
-    async fn exchange<T>(mut self, stream: T, peer: Peer, http2: bool, class: Class)
+    /// Serves requests until the connection ends. The limits of HTTP/2 are those of a front
+    /// proxy if it was one at the handshake.
+    async fn exchange<T>(mut self, stream: T, peer: Peer, http2: bool, is_front_proxy: bool)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, limits) = (self.address, self.shared.limits);
         let activity = Arc::new(Activity::new());
         let on_request = service_fn(|request| {
-            // The certificate may prove another class since the trusted authorities changed.
-            if self.shared.class(&peer) != class {
+            // The certificate may prove something else since the trusted authorities changed.
+            if (self.shared.is_front_proxy)(&peer) != is_front_proxy {
                 peer.hang_up();
             }
+            let service = self.shared.service.clone();
             respond(
                 request,
                 peer.clone(),
-                class,
+                is_front_proxy,
                 activity.begin(),
-                Arc::clone(&self.shared),
+                service,
             )
         });
-        let builder = builder(http2, class, &limits);
+        let client = if is_front_proxy {
+            FRONT_PROXY
+        } else {
+            OTHER_CLIENT
+        };
+        let builder = builder(http2, &client, &limits);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), on_request));
         tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
-                    // Such an input was no request. hyper answered it with 400, 414 or 431.
-                    let error = error.downcast_ref::<hyper::Error>();
-                    if let Some(error) = error.filter(|error| error.is_parse()) {
-                        self.shared.log_refusal(error, address);
-                    }
+                    // An input that was no request was answered with 400, 414 or 431 by hyper.
+                    tracing::debug!(%address, error, "connection failed");
                 }
                 return;
             }
-            exceeded = activity.timed_out(&limits) => match (exceeded, class) {
+            exceeded = activity.timed_out(&limits) => match exceeded {
                 // A front proxy may have requests of other users in progress.
-                (Exceeded::Idle, _) | (Exceeded::Stall, Class::FrontProxy) => {}
-                (Exceeded::Read, _) | (Exceeded::Stall, Class::Other) => return,
+                Exceeded::Stall if is_front_proxy => {}
+                Exceeded::Idle => {}
+                Exceeded::Read | Exceeded::Stall => return,
             },
             () = tokio::time::sleep(jittered(limits.age)) => {}
             () = peer.hung_up() => {}
@@ -210,50 +200,23 @@ impl Connection {
     }
 }
 
-impl Shared {
-    fn class(&self, peer: &Peer) -> Class {
-        if (self.is_front_proxy)(peer) {
-            Class::FrontProxy
-        } else {
-            Class::Other
-        }
-    }
-
-    /// Logs a request that the listener refuses before it reaches the service, which logs
-    /// its own refusals. Clients can cause such lines easily, so their rate is limited; further
-    /// ones are counted. Refusals by the HTTP/2 library have no line, because it does not
-    /// report them (h2 `src/proto/streams/recv.rs`).
-    fn log_refusal(&self, detail: impl Display, from: SocketAddr) {
-        if self.lines.admit(()) {
-            tracing::info!(verdict = "malformed", %from, %detail, "request refused");
-        }
-    }
-}
-
-/// The limit of the lines about refused requests.
-pub(super) fn lines() -> LineLimit<()> {
-    LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
-        tracing::info!(left_out, "more requests refused for the same reasons");
-    })
-}
-
 async fn respond(
     request: Request<Incoming>,
     peer: Peer,
-    class: Class,
+    is_front_proxy: bool,
     mut in_progress: InProgress,
-    shared: Arc<Shared>,
+    service: Service,
 ) -> Result<Response<Full<Unwritten>>, Infallible> {
     let version = request.version();
     let response = match without_body(request) {
         Ok(mut request) => {
             request.extensions_mut().insert(peer);
-            shared.service.clone().oneshot(request).await?
+            service.oneshot(request).await?
         }
         Err(refusal) => {
-            shared.log_refusal(refusal.detail(), peer.address);
+            tracing::debug!(address = %peer.address, why = refusal.detail(), "request refused");
             // The table of header compression keeps the frames of former requests in memory.
-            if class == Class::Other {
+            if !is_front_proxy {
                 peer.hang_up();
             }
             let mut response = refused_early(&refusal);
@@ -287,11 +250,7 @@ fn without_body(request: Request<Incoming>) -> Result<Request<()>, Refusal> {
 
 /// The protocol is the one negotiated in the handshake. A detection by the first bytes
 /// would wait for a slow client.
-fn builder(http2: bool, class: Class, limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let client = match class {
-        Class::FrontProxy => FRONT_PROXY,
-        Class::Other => OTHER_CLIENT,
-    };
+fn builder(http2: bool, client: &ClientLimits, limits: &Limits) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

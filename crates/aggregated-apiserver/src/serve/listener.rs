@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{Connection, IsFrontProxy, Shared, lines};
+use super::connection::{Connection, IsFrontProxy, Shared};
 use super::newest::Newest;
 
 pub use super::connection::Service;
@@ -99,7 +99,6 @@ impl Listener {
         let others = Arc::new(Newest::new(self.limits.connections));
         let shared = Arc::new(Shared {
             limits: self.limits,
-            lines: lines(),
             is_front_proxy: Arc::clone(&self.is_front_proxy),
             others: Arc::clone(&others),
             service,

@@ -15,7 +15,6 @@ use tower::util::BoxCloneSyncService;
 
 mod crowd;
 mod front_proxy;
-mod refusals;
 mod rounds;
 mod unread;
 

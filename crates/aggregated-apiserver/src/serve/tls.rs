@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ALL_VERSIONS, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{ALL_VERSIONS, Error, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::security::peer::AskForCertificate;
 
@@ -30,17 +30,6 @@ impl Default for TlsOptions {
     }
 }
 
-/// Why the server configuration cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// The library supports no cipher suite of the versions.
-    #[error("cannot use the TLS versions: {0}")]
-    Versions(#[from] rustls::Error),
-    /// The clients' authorities are invalid.
-    #[error("cannot use the client authorities: {0}")]
-    Clients(#[from] rustls::server::VerifierBuilderError),
-}
-
 /// Which clients may connect.
 #[derive(Clone, Debug)]
 pub enum ClientAuth {
@@ -53,19 +42,21 @@ pub enum ClientAuth {
 /// A configuration with `offer`, whose certificate is resolved at each handshake.
 ///
 /// # Errors
-/// When an authority is invalid.
+/// When an authority is invalid, or no cipher suite has these versions.
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
     clients: &ClientAuth,
     offer: &TlsOptions,
-) -> Result<Arc<ServerConfig>, TlsError> {
+) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(offer.versions)?;
     let builder = match clients {
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
         ClientAuth::Required(roots) => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,
+            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider)
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?,
         ),
     };
     let mut config = builder.with_cert_resolver(resolver);

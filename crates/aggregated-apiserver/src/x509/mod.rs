@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::certificate::X509Certificate;
-use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer};
 
 /// The validity of a certificate, both ends included.
@@ -98,11 +97,6 @@ impl<'der> Certificate<'der> {
 
     pub(crate) fn organizations(&self) -> Result<Vec<String>, String> {
         texts(self.0.subject().iter_organization())
-    }
-
-    pub(crate) fn attributes(&self, kind: &[u64]) -> Result<Vec<String>, String> {
-        let kind = Oid::from(kind).map_err(|_| "no object identifier".to_owned())?;
-        texts(self.0.subject().iter_by_oid(&kind))
     }
 
     pub(crate) fn is_authority(&self) -> bool {

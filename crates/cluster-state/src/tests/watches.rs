@@ -103,7 +103,7 @@ async fn changes_are_published_and_unused_fields_are_no_changes() {
     scene.kube.put("/api/v1/nodes", node);
     // A second line on the same watch, and enough time for a snapshot.
     scene.kube.line(PODS, r#"{"type":"ADDED","object":{}}"#);
-    let has_arrived = || scene.health("pods").has_left_out;
+    let has_arrived = || scene.health("pods").left_out.state().reason().is_some();
     eventually("the beat has arrived", has_arrived).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(Arc::ptr_eq(&before, &scene.inventory()));

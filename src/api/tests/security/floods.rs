@@ -162,6 +162,7 @@ async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
     let scene = Scene::with(|it| {
         patient(it);
         it.direct_access_reviews = 8;
+        it.direct_in_flight = 200;
     })
     .await;
     scene.reviewer.hold(|user| user == "eve");
@@ -187,8 +188,11 @@ async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
     .await;
     let slow = [("x-test-sleep", "1")];
     let same = std::iter::repeat_n(VALUES.to_owned(), 10);
-    let (codes, _waiting) = scene.codes("eve", same, 4, &slow).await;
-    assert_eq!(codes, BTreeMap::from([(429, 4)]));
+    // One user has half of the permits.
+    let (codes, _waiting) = scene.codes("eve", same.clone(), 7, &slow).await;
+    assert_eq!(codes, BTreeMap::from([(429, 7)]));
+    let (codes, _others) = scene.codes("ann", same, 7, &slow).await;
+    assert_eq!(codes, BTreeMap::from([(429, 7)]));
     let answer = scene.as_user("bob", VALUES).await;
     refused(&answer, 429);
     assert_eq!(answer.header("retry-after"), Some("1"));

@@ -45,10 +45,10 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
         it.anonymous_in_flight = 1;
     })
     .await;
-    let busy = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
+    let [bob, ann] = ["bob", "ann"].map(|user| [("X-Remote-User", user), ("x-test-sleep", "1")]);
     let proxy = scene.proxy();
-    let sleep = || scene.ask(Some(&proxy), VALUES, &busy);
-    let sleepers = futures_util::future::join(sleep(), sleep());
+    let sleep = |headers| scene.ask(Some(&proxy), VALUES, headers);
+    let sleepers = futures_util::future::join(sleep(&bob), sleep(&ann));
     let rest = async {
         until("two requests are under way", async || {
             scene.times_served() == 2
