@@ -76,7 +76,7 @@ impl Program {
     fn binary<S: AsRef<OsStr>>(program: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(program);
         command.args(arguments);
-        for name in ["RUST_LOG", "RUST_BACKTRACE", "NO_COLOR", "HOSTNAME"] {
+        for name in ["RUST_LOG", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
         command

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::provider::Provider as _;
 use crate::provider::composite::Composite;
-use crate::telemetry::metrics::{Families, Metrics};
+use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use findings::codes::{Code, OF_DATA, OF_SERVER};
 use findings::{Finding, Report, Severity};
 
 /// Counts findings. A code that was not checked has a count only if it has findings.
-pub(super) fn count(metrics: &Families, codes: &[&Code], report: &Report) {
+pub(super) fn count(metrics: &Metrics, codes: &[&Code], report: &Report) {
     for code in codes {
         for severity in Severity::ALL {
             let found = report.findings.iter();

@@ -13,7 +13,7 @@ use super::RunError;
 use crate::telemetry::health::Check;
 use crate::telemetry::metrics::Metrics;
 use cluster_state::clock;
-use configuration::clients::Clients;
+use configuration::clients::{Clients, NoClients};
 use configuration::flags::ConfigFile;
 use configuration::{Config, Flags};
 use limits::file;
@@ -41,11 +41,14 @@ impl Loaded {
     /// Reads what the flags name.
     pub(crate) fn by(flags: &Flags) -> Result<Self, RunError> {
         let (config, file) = flags.load()?;
-        let clients = Clients::new(&config)?;
+        Ok(Self::new(config, file)?)
+    }
+
+    fn new(config: Config, file: Option<ConfigFile>) -> Result<Self, NoClients> {
         Ok(Self {
+            clients: Clients::new(&config)?,
             config,
             file,
-            clients,
         })
     }
 }
@@ -108,12 +111,10 @@ async fn resolve(file: &ConfigFile, text: Result<String, String>) -> Result<Box<
     let loaded = tokio::task::spawn_blocking(move || {
         let config = Config::from_yaml(&name, &file.text, &file.flags);
         let config = config.map_err(|error| error.to_string())?;
-        let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
-        Ok(Box::new(Loaded {
-            config,
-            file: Some(file),
-            clients,
-        }))
+        let loaded = Loaded::new(config, Some(file));
+        loaded
+            .map_err(|error| format!("{name}: {error}"))
+            .map(Box::new)
     });
     loaded.await.map_err(|error| error.to_string())?
 }

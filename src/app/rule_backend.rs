@@ -19,15 +19,16 @@ use gpu_metrics::inventory::{ClusterObject, Inventory};
 use prometheus_source::Error;
 use prometheus_source::cache::{QueryCache, QueryFailure};
 
-/// Names of objects: of those in the inventory, and of others, which each request lists.
-#[derive(Debug)]
-pub(super) struct ClusterNames {
+/// Lists objects and fetches answers, and records what fails. Clones share the cache.
+#[derive(Clone, Debug)]
+pub(super) struct RuleBackend {
     pub(super) inventory: watch::Receiver<Arc<Inventory>>,
     pub(super) client: Client,
+    pub(super) cache: QueryCache,
     pub(super) conditions: Arc<RuleConditions>,
 }
 
-impl ClusterNames {
+impl RuleBackend {
     /// The names of objects that are not in the inventory.
     async fn listed(
         &self,
@@ -61,7 +62,8 @@ fn names_of(objects: &[ClusterObject], selector: &Selector) -> Vec<Arc<str>> {
     matching.map(|object| Arc::clone(&object.name)).collect()
 }
 
-impl rules::ObjectNames for ClusterNames {
+/// Names of objects in the inventory; each request lists others.
+impl rules::ObjectNames for RuleBackend {
     fn matching<'a>(
         &'a self,
         kind: &'a Kind,
@@ -89,13 +91,6 @@ impl rules::ObjectNames for ClusterNames {
     }
 }
 
-/// Fetches answers, and records failed queries.
-#[derive(Debug)]
-pub(super) struct StoreBackend {
-    pub(super) cache: QueryCache,
-    pub(super) conditions: Arc<RuleConditions>,
-}
-
 /// The failure of a query of a rule that Prometheus does not answer.
 pub(super) fn refused(error: &Error, query: Arc<str>) -> RuleFailure {
     let (how, remedy) = error.finding();
@@ -107,7 +102,7 @@ pub(super) fn refused(error: &Error, query: Arc<str>) -> RuleFailure {
     }
 }
 
-impl rules::RuleStore for StoreBackend {
+impl rules::RuleStore for RuleBackend {
     fn fetch<'a>(
         &'a self,
         query: &'a StoreQuery,

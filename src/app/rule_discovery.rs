@@ -12,16 +12,15 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
-use super::rule_backend::{refused, unlisted};
+use super::rule_backend::{RuleBackend, refused, unlisted};
 use crate::cli::flags::RuleFlags;
-use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
+use crate::provider::rule_conditions::RuleFailure;
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::health::{Health, Weight};
 use crate::telemetry::metrics::Metrics;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
-use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::served;
 use prometheus_source::Error;
@@ -44,10 +43,9 @@ pub(super) struct RuleDiscovery {
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
     pub prometheus: Arc<PromqlClient>,
-    /// Lists the cluster's kinds.
-    pub client: Client,
+    /// Lists the cluster's kinds, and has the conditions.
+    pub backend: RuleBackend,
     pub provider: Arc<RuleProvider>,
-    pub conditions: Arc<RuleConditions>,
     pub flags: RuleFlags,
     pub metrics: Arc<Metrics>,
 }
@@ -114,10 +112,12 @@ impl RuleDiscovery {
     /// Lists the kinds of the cluster and the series of each selector. Returns whether
     /// nothing failed.
     async fn search(&self, known: &mut Discovered) -> bool {
-        let kinds = served::kinds(&self.client).await;
+        let kinds = served::kinds(&self.backend.client).await;
         let failure = kinds.as_ref().err().map(unlisted);
         let mut is_whole = failure.is_none();
-        self.conditions.searched(KINDS, failure, clock::now());
+        self.backend
+            .conditions
+            .searched(KINDS, failure, clock::now());
         if let Ok(kinds) = kinds {
             known.kinds = kinds;
             self.check_overrides(&known.kinds);
@@ -156,7 +156,8 @@ impl RuleDiscovery {
         };
         for rule in self.all_rules().filter(|it| it.series_query == *selector) {
             let key = format!("{}.seriesQuery", rule.place);
-            self.conditions
+            self.backend
+                .conditions
                 .searched(&key, failure.clone(), clock::now());
         }
     }
@@ -173,7 +174,9 @@ impl RuleDiscovery {
                 detail: None,
             });
             let key = format!("{}.resources.overrides", rule.place);
-            self.conditions.searched(&key, failure, clock::now());
+            self.backend
+                .conditions
+                .searched(&key, failure, clock::now());
         }
     }
 }

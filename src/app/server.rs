@@ -13,14 +13,14 @@ use std::time::{Duration, SystemTime};
 
 use super::engine::{self, Engine};
 use super::reload::{self, Loaded};
+use super::rule_backend::RuleBackend;
 use super::rule_discovery::RuleDiscovery;
 use super::tasks::{Signals, Tasks};
-use super::{RunError, certificate, cluster_checks, finding_reports, metrics, rule_backend, trust};
+use super::{RunError, certificate, cluster_checks, finding_reports, metrics, trust};
 use crate::api::request::Backend;
 use crate::api::{Api, router};
 use crate::cli::flags::{Listening, RuleFlags, ServeArgs};
 use crate::provider::composite::{Composite, SelfFindings};
-use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
@@ -40,6 +40,7 @@ use configuration::Config;
 use configuration::flags::ConfigFile;
 use findings::own;
 use prometheus_source::cache::QueryCache;
+use prometheus_source::prometheus::promql::PromqlClient;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: usize = 64;
@@ -205,37 +206,25 @@ fn provide(
     let checks = cluster_checks::follow(client.clone(), Arc::clone(metrics));
     tasks.spawn("checks of the cluster", checks);
     let gpus = engine::provider(&config);
-    let conditions = Arc::new(RuleConditions::default());
     let prometheus = Arc::new(clients.promql);
     let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, flags.rule_max_age);
     metrics::of_rule_queries(metrics, cache.clone());
-    let objects = rule_backend::ClusterNames {
+    let backend = RuleBackend {
         inventory: inventory.clone(),
-        client: client.clone(),
-        conditions: Arc::clone(&conditions),
-    };
-    let store = rule_backend::StoreBackend {
+        client,
         cache,
-        conditions: Arc::clone(&conditions),
+        conditions: Arc::default(),
     };
-    let (objects, store) = (Box::new(objects), Box::new(store));
+    let conditions = Arc::clone(&backend.conditions);
+    let (objects, store) = (Box::new(backend.clone()), Box::new(backend.clone()));
     let rules = RuleProvider::new(objects, store, Arc::clone(&conditions))
         .beside(gpus.listed())
         .with_usage(config.resource_rules.clone());
     let rules = Arc::new(rules);
-    let discovery = RuleDiscovery {
-        rules: config.rules.usable.clone(),
-        external_rules: config.external_rules.usable.clone(),
-        prometheus,
-        client,
-        provider: Arc::clone(&rules),
-        conditions: Arc::clone(&conditions),
-        flags: flags.clone(),
-        metrics: Arc::clone(metrics),
-    };
-    let first_round = RuleDiscovery::first_round(&telemetry.health);
-    tasks.spawn("discovery of rules", discovery.run(first_round));
-    check_rules(&config, &conditions, telemetry);
+    let provider = Arc::clone(&rules);
+    discover(
+        &config, flags, prometheus, backend, provider, telemetry, tasks,
+    );
     let of_rules: SelfFindings = Arc::new(move || conditions.findings(clock::now()));
     if config.gpus_enabled {
         let source = clients.prometheus;
@@ -245,16 +234,36 @@ fn provide(
     Arc::new(Composite::new(Some(rules), gpus, vec![own, of_rules]))
 }
 
-/// Registers the check of rules: their faults in the file, and those without values.
-fn check_rules(config: &Config, conditions: &Arc<RuleConditions>, telemetry: &Telemetry) {
-    let (faults, conditions) = (config.faults.clone(), Arc::clone(conditions));
+/// Starts the discovery of rules, with the check of their faults in the file and of those
+/// without values.
+fn discover(
+    config: &Config,
+    flags: &RuleFlags,
+    prometheus: Arc<PromqlClient>,
+    backend: RuleBackend,
+    provider: Arc<RuleProvider>,
+    telemetry: &Telemetry,
+    tasks: &mut Tasks,
+) {
     let health = &telemetry.health;
+    let (faults, conditions) = (config.faults.clone(), Arc::clone(&backend.conditions));
     health.register_fn("rule-series", Weight::Detail, move || {
         let findings = conditions.findings(clock::now()).into_iter();
         let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
         let all = faults.iter().cloned().chain(findings);
         all.reduce(|one, other| format!("{one}; {other}"))
     });
+    let discovery = RuleDiscovery {
+        rules: config.rules.usable.clone(),
+        external_rules: config.external_rules.usable.clone(),
+        prometheus,
+        backend,
+        provider,
+        flags: flags.clone(),
+        metrics: Arc::clone(&telemetry.metrics),
+    };
+    let first_round = RuleDiscovery::first_round(health);
+    tasks.spawn("discovery of rules", discovery.run(first_round));
 }
 
 /// Starts the watches of the cluster's objects.

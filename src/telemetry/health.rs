@@ -8,20 +8,22 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The probes that a check counts for.
+/// Whether a probe depends on a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Liveness, and thus readiness: the kubelet restarts a process whose check fails.
-    Life,
-    /// Readiness only: no requests are sent to the server while it fails.
+    /// No requests are sent to the server while it fails.
     Readiness,
-    /// No probe depends on it: it is only shown.
+    /// It is only shown.
     Detail,
 }
 
+/// The only check of liveness. It always passes, because a background task that ends, ends
+/// the process.
+const PING: &str = "ping";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
-    /// `/livez`: fails if a restart would help.
+    /// `/livez`: answers while the process runs.
     Live,
     /// `/readyz`: fails if no requests should be sent to the server.
     Ready,
@@ -44,15 +46,12 @@ impl Probe {
 
 /// All checks. Clones share them.
 #[derive(Clone)]
-pub struct Health {
-    checks: Arc<Mutex<Vec<NamedCheck>>>,
-}
+pub struct Health(Arc<Mutex<Vec<NamedCheck>>>);
 
-#[derive(Clone)]
 struct NamedCheck {
     name: &'static str,
     weight: Weight,
-    trouble: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+    trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 impl fmt::Debug for Health {
@@ -62,11 +61,10 @@ impl fmt::Debug for Health {
 }
 
 impl Health {
-    /// One check, `ping`, which always passes.
+    /// Only `ping`.
     pub(crate) fn new() -> Self {
-        let checks = Arc::default();
-        let health = Self { checks };
-        health.register_fn("ping", Weight::Life, || None);
+        let health = Self(Arc::default());
+        health.register_fn(PING, Weight::Readiness, || None);
         health
     }
 
@@ -86,7 +84,7 @@ impl Health {
     }
 
     /// Registers a check that is evaluated at each probe. `trouble` returns why it fails, with
-    /// the remedy; `None`: it passes. It must be quick and must not block.
+    /// the remedy; `None`: it passes. It must be quick and must not block or read checks.
     ///
     /// `name` is part of a path: lower-case letters, digits and dashes.
     pub(crate) fn register_fn(
@@ -95,8 +93,8 @@ impl Health {
         weight: Weight,
         trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) {
-        let trouble = Arc::new(trouble);
-        self.checks.lock().push(NamedCheck {
+        let trouble = Box::new(trouble);
+        self.0.lock().push(NamedCheck {
             name,
             weight,
             trouble,
@@ -105,12 +103,13 @@ impl Health {
 
     /// The states of a probe's checks, in the order of registration.
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
-        // Evaluated without the lock, because a check may read others.
-        let mut checks = self.checks.lock().clone();
-        checks.retain(|check| probe == Probe::Ready || check.weight == Weight::Life);
-        let states = checks.into_iter().map(|check| CheckState {
+        let checks = self.0.lock();
+        let of_probe = checks
+            .iter()
+            .filter(|check| probe == Probe::Ready || check.name == PING);
+        let states = of_probe.map(|check| CheckState {
             name: check.name,
-            counts: check.weight != Weight::Detail,
+            counts: check.weight == Weight::Readiness,
             trouble: (check.trouble)(),
         });
         states.collect()
@@ -173,15 +172,5 @@ mod tests {
         let wanted = [("ping", true), ("polls", true), ("configuration", false)];
         assert_eq!(names.collect::<Vec<_>>(), wanted);
         assert_eq!(health.examine(Probe::Live).len(), 1);
-    }
-
-    #[test]
-    fn a_failure_of_liveness_also_fails_readiness() {
-        let health = Health::new();
-        let check = health.register("x", Weight::Life, None);
-        check.set(Some("it ended".to_owned()));
-        for probe in Probe::ALL {
-            assert!(!health.is_ok(probe), "{probe:?}");
-        }
     }
 }

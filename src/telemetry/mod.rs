@@ -7,7 +7,6 @@ pub mod health;
 mod line;
 pub mod metrics;
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
@@ -87,8 +86,7 @@ pub fn init(level: tracing::Level, lines: LineFormat) {
         .with_writer(|| line::Escaped(std::io::stderr()))
         .with_target(false);
     let _ = match lines {
-        // A file or a pipe gets no colours.
-        LineFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LineFormat::Text => log.with_ansi(false).try_init(),
         LineFormat::Json => log.json().flatten_event(true).try_init(),
     };
 }

@@ -10,6 +10,9 @@ use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::targets::TargetView;
 
+/// The states of devices, the lesser first.
+const STATES: [&str; 3] = ["unheld", "conflict", "held"];
+
 /// Counts the samples and series of a signal in an answer or a part of it.
 pub(super) fn count_intake(metrics: &Metrics, signal: &str, report: &IntakeReport) {
     let applied = &report.applied;
@@ -35,8 +38,10 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
         let count = known.clone().filter(|it| state_of(it) == state).count();
         metrics.targets.set([state], count as f64);
     }
-    for (state, count) in devices(snapshot.layout()) {
-        metrics.devices.set([state], count as f64);
+    let devices = devices(snapshot.layout());
+    for (state, name) in STATES.into_iter().enumerate() {
+        let count = devices.values().filter(|known| **known == state).count();
+        metrics.devices.set([name], count as f64);
     }
     let mean = |measure| {
         let mut metrics = snapshot.metrics().iter();
@@ -55,9 +60,9 @@ fn state_of(target: &TargetView) -> &'static str {
     }
 }
 
-/// The numbers of devices by state. A shared device counts as held if a live pod holds one
-/// of its rows. A conflicting row takes precedence over an unheld one.
-fn devices(layout: &Layout) -> [(&'static str, usize); 3] {
+/// The state of each device, an index of [`STATES`]. A shared device counts as held if a live
+/// pod holds one of its rows. A conflicting row takes precedence over an unheld one.
+fn devices(layout: &Layout) -> BTreeMap<u32, usize> {
     let mut devices: BTreeMap<u32, usize> = BTreeMap::new();
     for facts in layout.facts().flatten() {
         let state = match facts.attribution {
@@ -68,8 +73,5 @@ fn devices(layout: &Layout) -> [(&'static str, usize); 3] {
         let known = devices.entry(facts.device).or_default();
         *known = state.max(*known);
     }
-    let count = |state| devices.values().filter(|known| **known == state).count();
-    let counts = [count(0), count(1), count(2)];
-    let [unheld, conflict, held] = counts;
-    [("unheld", unheld), ("conflict", conflict), ("held", held)]
+    devices
 }

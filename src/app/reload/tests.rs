@@ -115,7 +115,7 @@ async fn a_file_that_is_being_written_is_not_used() {
         }
         std::fs::write(&path, SECOND).unwrap();
     };
-    let (told, ()) = tokio::join!(scene.next(seconds(60)), writing);
+    let (told, ()) = tokio::join!(scene.next(seconds(100)), writing);
     assert!(told.unwrap().contains("two"));
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
+use aggregated_apiserver::testing::log::logging;
 use aggregated_apiserver::testing::test_server::{TestResponse, TestServer, head, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::retired::take_out;
@@ -82,8 +83,8 @@ impl Scene {
         format!("{cert},{key}")
     }
 
-    /// A server with these flags and the required ones.
-    async fn serve(&self, flags: &[String]) -> TestServer {
+    /// These flags and the required ones.
+    fn args(&self, flags: &[String]) -> ServeArgs {
         let kubeconfig = self.kube.kubeconfig();
         let kubeconfig = kubeconfig.to_str().unwrap();
         let pair = self.pair("default", &["localhost"]);
@@ -100,7 +101,12 @@ impl Scene {
             all.push(format!("--{whose}-kubeconfig={kubeconfig}"));
         }
         all.extend(flags.iter().cloned());
-        let (args, _) = parse(&all).unwrap();
+        parse(&all).unwrap().0
+    }
+
+    /// A server with these flags and the required ones.
+    async fn serve(&self, flags: &[String]) -> TestServer {
+        let args = self.args(flags);
         let ports = Ports::bind(&args.listening).unwrap();
         let loaded = Loaded::by(&args.prometheus).unwrap();
         let address: SocketAddr = ports.api.local_addr().unwrap();
@@ -185,4 +191,29 @@ async fn only_the_given_paths_are_always_allowed() {
     let error = parse(&[flag("/a*b")]).unwrap_err();
     let name = "--authorization-always-allow-paths";
     assert!(error.contains(name), "{error}");
+}
+
+#[tokio::test]
+async fn a_signal_to_stop_ends_a_server_that_drains_for_another_configuration() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let scene = Scene::new().await;
+    let file = scene.write("config.yaml", "gpu: {enabled: false}\n");
+    let delay = "--shutdown-delay-duration=1h".to_owned();
+    let args = scene.args(&[format!("--config={file}"), delay]);
+    let loaded = Loaded::by(&args.prometheus).unwrap();
+    let ports = Ports::bind(&args.listening).unwrap();
+    let (stopper, stop) = mpsc::channel(1);
+    let (reloader, hangup) = mpsc::channel(1);
+    let mut signals = Signals { stop, hangup };
+    let running = tokio::spawn(async move {
+        let next = server::run(&args, loaded, &ports, &mut signals).await;
+        next.unwrap().is_some()
+    });
+    reloader.send(()).await.unwrap();
+    until("it drains", async || {
+        log.text().contains("stopping: not ready")
+    })
+    .await;
+    stopper.send(()).await.unwrap();
+    assert!(!running.await.unwrap(), "it does not run again");
 }

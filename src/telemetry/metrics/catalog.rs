@@ -5,34 +5,41 @@
 //! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
 //! sets: never a namespace, object, user or path.
 
-use prometheus::core::Collector;
+use parking_lot::Mutex;
+use prometheus::Registry;
+use prometheus::process_collector::ProcessCollector;
 
-use super::{Counters, Gauges, Histograms, opts};
+use super::{Copier, Counters, Gauges, Histograms, opts};
 
 /// Declares families by their names without the prefix `gpu_metrics_apiserver_`, their kinds,
 /// the names of their labels, and a sentence without its full stop.
 macro_rules! catalog {
     ($($name:ident: $kind:ident [$($label:tt),*] $help:literal;)*) => {
-        /// The families, in the order of docs/metrics.md.
-        #[derive(Debug)]
-        pub struct Families {
+        /// The families, in the order of docs/metrics.md, and the metrics of the process.
+        pub struct Metrics {
             $(
                 #[doc = $help]
                 pub(crate) $name: $kind<{ <[&str]>::len(&[$(stringify!($label)),*]) }>,
             )*
+            pub(super) registry: Registry,
+            pub(super) copiers: Mutex<Vec<Copier>>,
         }
 
-        impl Families {
-            pub(super) fn new() -> prometheus::Result<Self> {
-                Ok(Self {
-                    $($name: $kind::new(
-                        opts(stringify!($name), $help),
-                        [$(stringify!($label)),*],
-                    )?,)*
-                })
+        impl Metrics {
+            /// Registers all families.
+            pub(super) fn declared() -> prometheus::Result<Self> {
+                let registry = Registry::new();
+                registry.register(Box::new(ProcessCollector::for_self()))?;
+                $(let $name = $kind::new(
+                    &registry,
+                    opts(stringify!($name), $help),
+                    [$(stringify!($label)),*],
+                )?;)*
+                Ok(Self { $($name,)* registry, copiers: Mutex::default() })
             }
 
-            pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
+            #[cfg(test)]
+            pub(super) fn collectors(&self) -> Vec<Box<dyn prometheus::core::Collector>> {
                 vec![$(Box::new(self.$name.0.clone())),*]
             }
         }

@@ -8,16 +8,15 @@ mod catalog;
 mod tests;
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, Result, TextEncoder,
+    register_gauge_vec_with_registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry,
 };
 
-pub use catalog::Families;
+pub use catalog::Metrics;
 
 /// What all names of the catalog begin with.
 const PREFIX: &str = "gpu_metrics_apiserver";
@@ -34,8 +33,8 @@ const BUCKETS: [f64; 16] = [
 pub struct Counters<const N: usize>(IntCounterVec);
 
 impl<const N: usize> Counters<N> {
-    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
-        IntCounterVec::new(opts, &labels).map(Self)
+    fn new(registry: &Registry, opts: Opts, labels: [&str; N]) -> Result<Self> {
+        register_int_counter_vec_with_registry!(opts, &labels, registry).map(Self)
     }
 
     pub(crate) fn add(&self, values: [&str; N], count: u64) {
@@ -54,8 +53,8 @@ impl<const N: usize> Counters<N> {
 pub struct Gauges<const N: usize>(GaugeVec);
 
 impl<const N: usize> Gauges<N> {
-    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
-        GaugeVec::new(opts, &labels).map(Self)
+    fn new(registry: &Registry, opts: Opts, labels: [&str; N]) -> Result<Self> {
+        register_gauge_vec_with_registry!(opts, &labels, registry).map(Self)
     }
 
     pub(crate) fn with(&self, values: [&str; N]) -> prometheus::Gauge {
@@ -77,9 +76,9 @@ impl<const N: usize> Gauges<N> {
 pub struct Histograms<const N: usize>(HistogramVec);
 
 impl<const N: usize> Histograms<N> {
-    fn new(opts: Opts, labels: [&str; N]) -> Result<Self> {
+    fn new(registry: &Registry, opts: Opts, labels: [&str; N]) -> Result<Self> {
         let opts = HistogramOpts::from(opts).buckets(BUCKETS.to_vec());
-        HistogramVec::new(opts, &labels).map(Self)
+        register_histogram_vec_with_registry!(opts, &labels, registry).map(Self)
     }
 
     pub(crate) fn observe(&self, values: [&str; N], took: Duration) {
@@ -92,26 +91,11 @@ fn opts(name: &str, help: &str) -> Opts {
     Opts::new(name, format!("{help}.")).namespace(PREFIX)
 }
 
-type Copier = Box<dyn Fn(&Families) + Send + Sync>;
-
-/// All families, which are its fields, and the metrics of the process.
-pub struct Metrics {
-    families: Families,
-    registry: Registry,
-    copiers: Mutex<Vec<Copier>>,
-}
+type Copier = Box<dyn Fn(&Metrics) + Send + Sync>;
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.families.fmt(f)
-    }
-}
-
-impl Deref for Metrics {
-    type Target = Families;
-
-    fn deref(&self) -> &Families {
-        &self.families
+        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 
@@ -121,25 +105,16 @@ impl Metrics {
     /// # Errors
     /// When a name of the catalog is invalid or not unique.
     pub(crate) fn new() -> Result<Self> {
-        let registry = Registry::new();
-        let families = Families::new()?;
-        for family in families.collectors() {
-            registry.register(family)?;
-        }
-        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let metrics = Self::declared()?;
         let revision = option_env!("GIT_COMMIT").unwrap_or("unknown");
         let build = [env!("CARGO_PKG_VERSION"), revision];
-        families.build_info.set(build, 1.0);
-        Ok(Self {
-            families,
-            registry,
-            copiers: Mutex::default(),
-        })
+        metrics.build_info.set(build, 1.0);
+        Ok(metrics)
     }
 
     /// Registers a function that copies numbers of another part of the server. It must be
     /// quick and must not block.
-    pub(crate) fn before_scrape(&self, copy: impl Fn(&Families) + Send + Sync + 'static) {
+    pub(crate) fn before_scrape(&self, copy: impl Fn(&Self) + Send + Sync + 'static) {
         self.copiers.lock().push(Box::new(copy));
     }
 
@@ -149,7 +124,7 @@ impl Metrics {
     /// When a family cannot be written.
     pub(crate) fn render(&self) -> Result<String> {
         for copy in &*self.copiers.lock() {
-            copy(&self.families);
+            copy(self);
         }
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use prometheus::process_collector::ProcessCollector;
+
 use super::*;
 
 fn promtool(text: &str) -> String {
@@ -50,7 +52,7 @@ fn promtool_accepts_the_text() {
 
 #[test]
 fn the_document_lists_every_metric() {
-    let mut collectors = Families::new().unwrap().collectors();
+    let mut collectors = Metrics::new().unwrap().collectors();
     collectors.push(Box::new(ProcessCollector::for_self()));
     let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for collector in collectors {
