@@ -132,8 +132,8 @@ impl Api {
         let telemetry = self.telemetry();
         let health = &telemetry.health;
         Ok(match target {
-            ApiTarget::Health(probe) => endpoints::probe(health, *probe, context.uri.query()),
-            ApiTarget::HealthCheck(probe, name) => {
+            ApiTarget::Health(probe, None) => endpoints::probe(health, *probe, context.uri.query()),
+            ApiTarget::Health(probe, Some(name)) => {
                 endpoints::check(health, *probe, name).ok_or(Refusal::NoSuchPath)?
             }
             ApiTarget::Metrics => endpoints::metrics(&telemetry.metrics),

@@ -71,7 +71,7 @@ fn labels<'c>(
 ) -> [&'c str; 3] {
     let resource = match &parsed.target {
         Ok(ApiTarget::Resource(target)) => return of_resource(target, listed, method, parsed),
-        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => "health",
+        Ok(ApiTarget::Health(..)) => "health",
         Ok(ApiTarget::Metrics) => "metrics",
         Ok(ApiTarget::OpenApi(_)) => "openapi",
         Ok(ApiTarget::Discovery(_)) => "discovery",

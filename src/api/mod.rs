@@ -19,7 +19,6 @@ pub mod router;
 #[cfg(test)]
 mod tests;
 mod usage;
-mod usage_messages;
 mod value_list;
 mod values;
 

@@ -31,10 +31,9 @@ const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metri
 /// What is served at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ApiTarget {
-    /// `/livez`, `/readyz`, `/healthz`: open to all clients.
-    Health(Probe),
-    /// `/readyz/NAME` and the like: one check, with its reason.
-    HealthCheck(Probe, String),
+    /// `/livez`, `/readyz`, `/healthz`, which are open to all clients, or one check with its
+    /// reason, such as `/readyz/NAME`.
+    Health(Probe, Option<String>),
     Metrics,
     /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/<group>/<version>`: the path.
     OpenApi(String),
@@ -189,17 +188,15 @@ fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
         return Some(ApiTarget::OpenApi(raw.to_owned()));
     }
     let rest = raw.strip_prefix('/')?;
-    let (probe, name) = rest.split_once('/').unwrap_or((rest, ""));
+    let (probe, check) = match rest.split_once('/') {
+        Some((probe, check)) => (probe, Some(check)),
+        None => (rest, None),
+    };
     let probe = Probe::ALL.into_iter().find(|known| known.name() == probe)?;
-    let is_check = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    match name {
-        "" if rest == probe.name() => Some(ApiTarget::Health(probe)),
-        "" => None,
-        name => name
-            .bytes()
-            .all(is_check)
-            .then(|| ApiTarget::HealthCheck(probe, name.to_owned())),
-    }
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_check = |name: &str| !name.is_empty() && name.bytes().all(is_letter);
+    let is_known = check.is_none_or(is_check);
+    is_known.then(|| ApiTarget::Health(probe, check.map(str::to_owned)))
 }
 
 fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {

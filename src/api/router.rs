@@ -94,7 +94,7 @@ async fn serve_operators(
     request: Request,
 ) -> Response {
     match &parsed.target {
-        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics) => {
+        Ok(ApiTarget::Health(..) | ApiTarget::Metrics) => {
             serve(api, context, parsed, request).await
         }
         _ => {

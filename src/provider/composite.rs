@@ -58,7 +58,7 @@ impl Composite {
             rules,
             gpus,
             values: ComputeLimit::of_values(),
-            explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
+            explanations: ComputeLimit::new(1, ProviderError::TooMuchWork),
             own,
         }
     }

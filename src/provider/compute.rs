@@ -27,13 +27,8 @@ impl ComputeLimit {
         Self::new((processors / 2).clamp(1, 4), ProviderError::TooMuchWork)
     }
 
-    /// For answers that must not delay values, one at a time. `refusal` is the error if the
-    /// wait is too long.
-    pub(crate) fn beside_values(refusal: ProviderError) -> Self {
-        Self::new(1, refusal)
-    }
-
-    fn new(most_working: usize, refusal: ProviderError) -> Self {
+    /// `refusal` is the error if the wait is too long.
+    pub(crate) fn new(most_working: usize, refusal: ProviderError) -> Self {
         Self {
             working: Arc::new(Semaphore::new(most_working)),
             refusal,
@@ -91,7 +86,7 @@ mod tests {
     /// The runtime of the test has one thread. Work on that thread would block all other tasks.
     #[tokio::test]
     async fn work_without_a_permit_in_time_is_refused_and_blocks_no_other_task() {
-        let limit = ComputeLimit::beside_values(ProviderError::TooMuchWork);
+        let limit = ComputeLimit::new(1, ProviderError::TooMuchWork);
         let limit = Arc::new(limit);
         let (open, first) = held(&limit).await;
         let refused = limit.run(|| Ok(())).await;

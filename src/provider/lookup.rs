@@ -93,24 +93,12 @@ impl<'a> Lookup<'a> {
             Subject::Namespace(_) | Subject::Cluster => self.value().map(|value| {
                 MetricValues::External(vec![ExternalValue {
                     metric: (&*self.name).into(),
-                    labels: self.labels(),
+                    labels: Labels::default(),
                     value,
                 }])
             }),
         };
         values.ok_or_else(|| ProviderError::NoValue(self.absence()))
-    }
-
-    /// The labels of the value of an external metric.
-    fn labels(&self) -> Labels {
-        let pinned = self.narrowed.pinned();
-        let own = match self.subject {
-            Subject::Namespace(namespace) if pinned.get("namespace").is_none() => Some(namespace),
-            _ => None,
-        };
-        let own = own.map(|namespace| ("namespace", namespace));
-        let labels = pinned.iter().map(|(name, value)| (&**name, &**value));
-        Labels::from_pairs(labels.chain(own))
     }
 
     /// The devices of the subject; `None`: it has none, or it is a list. The original's average

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::ProviderError;
 use apimachinery::duration::{format_duration, parse_duration};
-use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Requirement, Selector};
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{Formula, Measure};
@@ -45,16 +44,8 @@ impl Narrowed {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
-                WINDOW => set_once(
-                    &mut narrowed.window,
-                    read_window(requirement, longest)?,
-                    WINDOW,
-                )?,
-                FORMULA => set_once(
-                    &mut narrowed.formula,
-                    read_formula(requirement, measure)?,
-                    FORMULA,
-                )?,
+                WINDOW => narrowed.window = Some(read_window(requirement, longest)?),
+                FORMULA => narrowed.formula = Some(read_formula(requirement, measure)?),
                 _ => narrowed.labels.push(requirement.clone()),
             }
         }
@@ -86,31 +77,18 @@ impl Narrowed {
             .iter()
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
     }
-
-    /// The labels that the selector restricts to one value. The answer has these labels.
-    pub(crate) fn pinned(&self) -> Labels {
-        let labels = self.labels.iter();
-        Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
-    }
 }
 
 /// Whether a label value satisfies a requirement. Selector values cannot contain spaces,
 /// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
 /// of node labels, with `-` or `_` for each character that is invalid in a selector.
 fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
-    let is = |wanted: &String| {
-        value.is_some_and(|value| {
-            value == wanted
-                || ['-', '_']
-                    .into_iter()
-                    .any(|stand_in| spelled(value, stand_in).eq(wanted.chars()))
-        })
-    };
+    let is_one_of = |wanted: &[String]| value.is_some_and(|value| is_one_of(value, wanted));
     match &requirement.operator {
-        Operator::Equals(wanted) => is(wanted),
-        Operator::NotEquals(unwanted) => !is(unwanted),
-        Operator::In(wanted) => wanted.iter().any(is),
-        Operator::NotIn(unwanted) => !unwanted.iter().any(is),
+        Operator::Equals(wanted) => is_one_of(std::slice::from_ref(wanted)),
+        Operator::NotEquals(unwanted) => !is_one_of(std::slice::from_ref(unwanted)),
+        Operator::In(wanted) => is_one_of(wanted),
+        Operator::NotIn(unwanted) => !is_one_of(unwanted),
         Operator::Exists
         | Operator::DoesNotExist
         | Operator::GreaterThan(_)
@@ -118,16 +96,30 @@ fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
+/// Whether any form of a value is one of these values, which are sorted.
+fn is_one_of(value: &str, wanted: &[String]) -> bool {
+    let is_wanted = |form: &str| wanted.binary_search_by(|it| it.as_str().cmp(form)).is_ok();
+    let forms = ['-', '_']
+        .into_iter()
+        .filter(|_| !value.chars().all(is_valid));
+    let mut forms = forms.map(|stand_in| spelled(value, stand_in));
+    is_wanted(value) || forms.any(|form| is_wanted(&form))
+}
+
+/// Whether a selector's value may contain the letter.
+fn is_valid(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_.".contains(letter)
+}
+
 /// A value with `stand_in` for each character that is invalid in a selector.
-fn spelled(value: &str, stand_in: char) -> impl Iterator<Item = char> {
-    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let spell = move |letter| if is_valid(letter) { letter } else { stand_in };
-    value.chars().map(spell)
+fn spelled(value: &str, stand_in: char) -> String {
+    let spell = |letter| if is_valid(letter) { letter } else { stand_in };
+    value.chars().map(spell).collect()
 }
 
 /// The model of a row, as selectors name it.
 pub(super) fn selectable_model(facts: &RowFacts) -> Option<String> {
-    Some(spelled(model_of(facts)?, '-').collect())
+    Some(spelled(model_of(facts)?, '-'))
 }
 
 fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
@@ -141,16 +133,6 @@ fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r st
 fn model_of(facts: &RowFacts) -> Option<&str> {
     let mut names = MODEL_LABELS.iter();
     names.find_map(|name| facts.row.label_facts.labels.get_ignore_case(name))
-}
-
-/// Sets a reserved key. A second value is an error.
-fn set_once<T>(setting: &mut Option<T>, value: T, key: &str) -> Result<(), ProviderError> {
-    match setting.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(ProviderError::BadSelector(format!(
-            "the key {key} is given twice: give it once"
-        ))),
-    }
 }
 
 /// The only value that a requirement allows; `None`: it allows several.
@@ -208,7 +190,6 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpu_metrics::policy::{DeviceValue, Over, Reducer};
 
     fn admits(text: &str, value: Option<&str>) -> bool {
         let selector = Selector::parse(text).unwrap();
@@ -245,26 +226,6 @@ mod tests {
             ("model!=x", Some(&*long), true),
         ] {
             assert_eq!(admits(selector, value), admitted, "{selector}: {value:?}");
-        }
-    }
-
-    #[test]
-    fn a_reserved_key_that_is_given_twice_is_rejected() {
-        let read = |text: &str| {
-            let selector = Selector::parse(text).unwrap();
-            let measure = Measure::Devices {
-                value: DeviceValue::MemoryUtilization,
-                reducer: Reducer::Mean,
-                over: Over::Active,
-            };
-            Narrowed::read(&selector, &measure, Duration::from_secs(300))
-        };
-        for text in [
-            "window=20s,window=60s",
-            "formula=plain,formula=active-instants",
-        ] {
-            let reason = read(text).unwrap_err().to_string();
-            assert!(reason.contains("given twice"), "{reason}");
         }
     }
 }

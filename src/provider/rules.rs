@@ -170,7 +170,7 @@ impl RuleProvider {
         conditions: Arc<RuleConditions>,
     ) -> Self {
         // The error has no Retry-After, which would block a worker of the HPA controller.
-        let usage = ComputeLimit::beside_values(ProviderError::Saturated);
+        let usage = ComputeLimit::new(1, ProviderError::Saturated);
         Self {
             current: ArcSwap::default(),
             listed: ArcSwap::default(),
@@ -250,47 +250,37 @@ impl RuleProvider {
         metric: &RuleMetric,
         query: &Query,
     ) -> Result<RuleValues, ProviderError> {
-        match (&metric.found, &query.of) {
+        let in_force = &metric.in_force;
+        let (mut names, mut place) = (Vec::new(), None);
+        let promql = match (&metric.found, &query.of) {
             (Found::Custom(custom), ValuesOf::Objects(objects)) => {
-                self.custom(metric, custom, objects, query).await
+                objects.check_scope(custom.kind.namespaced)?;
+                names = self.names(&custom.kind, objects).await?;
+                place = objects.namespace.as_deref();
+                let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+                let promql = custom.query(&in_force.rules, place, &of, &query.selector);
+                promql.map_err(unanswerable)?
             }
-            (Found::External(name, external), ValuesOf::Namespace(namespace)) => {
-                let rules = &metric.in_force.external_rules;
-                let promql = external.query(rules, namespace, &query.selector);
-                let promql = promql.map_err(|error| match error {
+            (Found::External(_, external), ValuesOf::Namespace(namespace)) => {
+                let promql = external.query(&in_force.external_rules, namespace, &query.selector);
+                promql.map_err(|error| match error {
                     // As upstream, an external metric of a faulty rule is unavailable.
                     Unanswerable::Rule(_) => ProviderError::Unavailable,
                     error => unanswerable(error),
-                })?;
-                let store_query = metric.store_query(promql);
-                let result = self.store.fetch(&store_query, &query.user).await?;
-                Ok(RuleValues {
-                    values: MetricValues::External(external_values(name, &result)?),
-                    query: store_query,
-                    result,
-                })
+                })?
             }
-            _ => Err(ProviderError::NoSuchMetric),
-        }
-    }
-
-    async fn custom(
-        &self,
-        metric: &RuleMetric,
-        custom: &Custom,
-        objects: &ObjectSelection,
-        query: &Query,
-    ) -> Result<RuleValues, ProviderError> {
-        let namespace = objects.namespace.as_deref();
-        objects.check_scope(custom.kind.namespaced)?;
-        let names = self.names(&custom.kind, objects).await?;
-        let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let promql = custom.query(&metric.in_force.rules, namespace, &of, &query.selector);
-        let store_query = metric.store_query(promql.map_err(unanswerable)?);
+            _ => return Err(ProviderError::NoSuchMetric),
+        };
+        let store_query = metric.store_query(promql);
         let result = self.store.fetch(&store_query, &query.user).await?;
-        let values = custom_values(custom, namespace, &names, &result)?;
+        let values = match &metric.found {
+            Found::Custom(custom) => {
+                MetricValues::Custom(custom_values(custom, place, &names, &result)?)
+            }
+            Found::External(name, _) => MetricValues::External(external_values(name, &result)?),
+        };
         Ok(RuleValues {
-            values: MetricValues::Custom(values),
+            values,
             query: store_query,
             result,
         })

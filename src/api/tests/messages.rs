@@ -5,7 +5,7 @@ use serde::Serialize;
 use aggregated_apiserver::api::status::ListMeta;
 
 use crate::api::messages::{ExternalMetricValue, MetricValueV1Beta1, MetricValueV1Beta2};
-use crate::api::usage_messages::PodMetrics;
+use crate::api::usage::PodMetrics;
 
 /// `runtime.Unknown`: the envelope behind the four magic bytes.
 #[derive(Clone, PartialEq, prost::Message)]
