@@ -12,7 +12,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::KeyHasher;
-use prometheus_source::decode::decode;
+use prometheus_source::testing::decode;
 use simulator::{Fleet, Scenario};
 
 /// Scrape interval of the fleet.

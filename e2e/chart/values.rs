@@ -121,7 +121,7 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
     let unknown =
         |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
     let of_prometheus = "known there: auth, compression, headers, matchers, \
-                         maxConcurrentQueries, nameMatching, path, port, timeout, tls, url, verb";
+                         maxConcurrentQueries, path, port, timeout, tls, url, verb";
     let wanted = [
         unknown("loglevel", "did you mean logLevel?"),
         unknown("prometheus.insecureSkipVerify", of_prometheus),

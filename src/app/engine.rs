@@ -146,7 +146,7 @@ impl Engine {
             prometheus,
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
-            pace: Pace::new(config.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0),
+            pace: Pace::new(config.poll.unwrap_or(POLL_MIN)),
             poll: config.poll,
             inventory,
             provider,
@@ -206,7 +206,7 @@ impl Engine {
             let began = Instant::now();
             let read = self.read(&specs, now, &mut round).await;
             if let Err(error) = &read
-                && specs.len() > 1
+                && self.prometheus.combines(now)
                 && error.is_of_query()
             {
                 self.prometheus.separate(error, now);
@@ -307,7 +307,7 @@ impl Engine {
         let elapsed = self.started.elapsed();
         match is_answered {
             true => self.pace.succeeded(elapsed),
-            false => self.pace.failed(elapsed, clock::jitter()),
+            false => self.pace.failed(elapsed),
         }
     }
 

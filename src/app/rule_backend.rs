@@ -9,15 +9,14 @@ use tokio::sync::watch;
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules;
 use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
-use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
 use cluster_state::{clock, names};
 use gpu_metrics::inventory::{ClusterObject, Inventory};
-use prometheus_source::Error;
 use prometheus_source::cache::{QueryCache, QueryFailure};
+use prometheus_source::{Error, VectorSample};
 
 /// Lists objects and fetches answers, and records what fails. Clones share the cache.
 #[derive(Clone, Debug)]
@@ -107,25 +106,15 @@ impl rules::RuleStore for RuleBackend {
         &'a self,
         query: &'a StoreQuery,
         user: &'a str,
-    ) -> ProviderFuture<'a, Arc<Answer>> {
-        let failed = |failure| self.conditions.failed(&query.key, failure, clock::now());
+    ) -> ProviderFuture<'a, Arc<[VectorSample]>> {
         Box::pin(async move {
             match self.cache.fetch(&query.promql, query.purpose, user).await {
-                Ok(answer) => {
-                    if let Answer::Other(kind) = &*answer {
-                        failed(RuleFailure {
-                            fault: format!("its query gives a {kind}"),
-                            remedy: "write a query that gives an instant vector".to_owned(),
-                            query: Arc::clone(&query.template),
-                            detail: None,
-                        });
-                    }
-                    Ok(answer)
-                }
+                Ok(samples) => Ok(samples),
                 // Too many concurrent queries are no fault of the rule.
                 Err(QueryFailure::Saturated) => Err(ProviderError::Saturated),
                 Err(QueryFailure::Failed(error)) => {
-                    failed(refused(&error, Arc::clone(&query.template)));
+                    let failure = refused(&error, Arc::clone(&query.template));
+                    self.conditions.failed(&query.key, failure, clock::now());
                     Err(ProviderError::Unavailable)
                 }
             }

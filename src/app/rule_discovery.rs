@@ -23,8 +23,7 @@ use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
 use cluster_state::clock;
 use cluster_state::served;
-use prometheus_source::Error;
-use prometheus_source::prometheus::promql::PromqlClient;
+use prometheus_source::{Error, PromqlClient};
 
 /// The most concurrent searches; each may be expensive.
 const SIDE_BY_SIDE: usize = 4;
@@ -42,7 +41,7 @@ pub(super) struct RuleDiscovery {
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    pub prometheus: Arc<PromqlClient>,
+    pub prometheus: PromqlClient,
     /// Lists the cluster's kinds, and has the conditions.
     pub backend: RuleBackend,
     pub provider: Arc<RuleProvider>,
@@ -93,8 +92,6 @@ impl RuleDiscovery {
     /// Runs a round. Returns whether nothing failed.
     async fn round(&self, known: &mut Discovered) -> bool {
         let began = Instant::now();
-        // Needed even without rules, because `resourceRules` use this client too.
-        self.prometheus.renew().await;
         let is_whole = self.all_rules().next().is_none() || self.search(known).await;
         // With some ten thousand shapes this takes seconds.
         let (rules, external_rules) = (self.rules.clone(), self.external_rules.clone());

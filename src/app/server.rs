@@ -39,8 +39,8 @@ use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::flags::ConfigFile;
 use findings::own;
+use prometheus_source::PromqlClient;
 use prometheus_source::cache::QueryCache;
-use prometheus_source::prometheus::promql::PromqlClient;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: usize = 64;
@@ -206,8 +206,8 @@ fn provide(
     let checks = cluster_checks::follow(client.clone(), Arc::clone(metrics));
     tasks.spawn("checks of the cluster", checks);
     let gpus = engine::provider(&config);
-    let prometheus = Arc::new(clients.promql);
-    let cache = QueryCache::new(Arc::clone(&prometheus), clock::now, flags.rule_max_age);
+    let prometheus = clients.promql;
+    let cache = QueryCache::new(prometheus.clone(), clock::now, flags.rule_max_age);
     metrics::of_rule_queries(metrics, cache.clone());
     let backend = RuleBackend {
         inventory: inventory.clone(),

@@ -4,7 +4,6 @@ use super::gpu::GpuProvider;
 use super::lookup::{Lookup, Subject};
 use super::rules::RuleValues;
 use super::{MetricValues, ProviderError, Query};
-use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
@@ -56,11 +55,7 @@ pub(super) fn explained_by_rule(
     if value.is_none() {
         explanation.no_value = Some("there is no value".to_owned());
     }
-    let count = match &*found.result {
-        Answer::Vector(samples) => samples.len(),
-        Answer::Scalar(..) | Answer::Other(_) => 1,
-    };
-    let result = format!("its query has {count} samples as result");
+    let result = format!("its query has {} samples as result", found.result.len());
     explanation.notes.push(result);
     explanation.promql = Some(Promql {
         query: found.query.promql.to_string(),

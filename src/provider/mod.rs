@@ -25,7 +25,6 @@ pub mod usage;
 use std::future::ready;
 use std::sync::Arc;
 
-use adapter_rules::answer::Purpose;
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
@@ -37,6 +36,7 @@ use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
+use prometheus_source::cache::Purpose;
 use served::StoredValues;
 use usage::{Usage, UsageQuery};
 

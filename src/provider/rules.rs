@@ -18,7 +18,6 @@ use super::{
     CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
     ProviderError, ProviderFuture, Query, StoreQuery, ValuesOf,
 };
-use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
@@ -29,6 +28,8 @@ use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
 use gpu_metrics::metric::Value;
+use prometheus_source::VectorSample;
+use prometheus_source::cache::Purpose;
 
 /// The message for clients, without kube-apiserver's error.
 const NO_OBJECTS: &str = "unable to list matching resources";
@@ -56,7 +57,11 @@ pub trait RuleStore: Send + Sync + std::fmt::Debug {
     ///
     /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`], whose
     /// reason is a condition of the rule.
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> ProviderFuture<'a, Arc<Answer>>;
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        user: &'a str,
+    ) -> ProviderFuture<'a, Arc<[VectorSample]>>;
 }
 
 /// The metrics in force.
@@ -87,7 +92,7 @@ enum Found {
 pub(super) struct RuleValues {
     pub(super) values: MetricValues,
     pub(super) query: StoreQuery,
-    pub(super) result: Arc<Answer>,
+    pub(super) result: Arc<[VectorSample]>,
 }
 
 impl InForce {
@@ -275,9 +280,9 @@ impl RuleProvider {
         let result = self.store.fetch(&store_query, &query.user).await?;
         let values = match &metric.found {
             Found::Custom(custom) => {
-                MetricValues::Custom(custom_values(custom, place, &names, &result)?)
+                MetricValues::Custom(custom_values(custom, place, &names, &result))
             }
-            Found::External(name, _) => MetricValues::External(external_values(name, &result)?),
+            Found::External(name, _) => MetricValues::External(external_values(name, &result)),
         };
         Ok(RuleValues {
             values,
@@ -296,7 +301,7 @@ impl RuleProvider {
         let results = queries.map(|it| self.store.fetch(it, &query.user));
         let results: Vec<_> = results.collect();
         let results = stream::iter(results).buffered(SIDE_BY_SIDE);
-        let results: Vec<Arc<Answer>> = results.try_collect().await?;
+        let results: Vec<Arc<[VectorSample]>> = results.try_collect().await?;
         let conditions = Arc::clone(&self.conditions);
         self.usage
             .run(move || request.usage(&results, &conditions))
@@ -332,11 +337,8 @@ fn custom_values(
     custom: &Custom,
     namespace: Option<&str>,
     names: &[Arc<str>],
-    result: &Answer,
-) -> Result<Vec<CustomValue>, ProviderError> {
-    let Answer::Vector(samples) = result else {
-        return Err(ProviderError::Unavailable);
-    };
+    samples: &[VectorSample],
+) -> Vec<CustomValue> {
     // As upstream, the last of several samples of an object counts.
     let by_name: HashMap<&str, &VectorSample> = samples
         .iter()
@@ -357,25 +359,14 @@ fn custom_values(
             value: value(sample.value, sample.at),
         })
     });
-    Ok(values.collect())
+    values.collect()
 }
 
-fn external_values(
-    metric: &Arc<str>,
-    result: &Answer,
-) -> Result<Vec<ExternalValue>, ProviderError> {
-    let of = |labels, value| ExternalValue {
+fn external_values(metric: &Arc<str>, samples: &[VectorSample]) -> Vec<ExternalValue> {
+    let values = samples.iter().map(|sample| ExternalValue {
         metric: Arc::clone(metric),
-        labels,
-        value,
-    };
-    match result {
-        Answer::Vector(samples) => {
-            let samples = samples.iter();
-            let values = samples.map(|it| of(it.labels.clone(), value(it.value, it.at)));
-            Ok(values.collect())
-        }
-        Answer::Scalar(number, at) => Ok(vec![of(Labels::default(), value(*number, *at))]),
-        Answer::Other(_) => Err(ProviderError::Unavailable),
-    }
+        labels: sample.labels.clone(),
+        value: value(sample.value, sample.at),
+    });
+    values.collect()
 }

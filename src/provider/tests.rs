@@ -23,7 +23,7 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::KeyHasher;
-use prometheus_source::decode::decode;
+use prometheus_source::testing::decode;
 use simulator::{Fleet, Scenario};
 
 struct Site {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::rule_conditions::{RuleConditions, RuleFailure};
 use super::{ProviderError, StoreQuery};
-use adapter_rules::answer::{Answer, Purpose};
 use adapter_rules::resource::{ResourceRule, ResourceRules};
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::labels::Labels;
@@ -15,6 +14,8 @@ use apimachinery::quantity;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, PodPhase};
+use prometheus_source::VectorSample;
+use prometheus_source::cache::Purpose;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -213,14 +214,14 @@ impl UsageRequest {
     /// the queries. A query for one object has exactly one.
     pub(super) fn usage(
         self,
-        results: &[Arc<Answer>],
+        results: &[Arc<[VectorSample]>],
         conditions: &RuleConditions,
     ) -> Result<Vec<Usage>, ProviderError> {
         let rules = [&self.rules.cpu, &self.rules.memory];
         let (mut all, mut named) = (Vec::new(), [false; 2]);
         for (objects, results) in by_namespace(&self.objects).zip(results.chunks_exact(2)) {
-            let cpu = self.samples(&results[0], rules[0])?;
-            let memory = self.samples(&results[1], rules[1])?;
+            let cpu = self.samples(&results[0], rules[0]);
+            let memory = self.samples(&results[1], rules[1]);
             for (named, samples) in named.iter_mut().zip([&cpu, &memory]) {
                 *named |= objects.iter().any(|it| samples.contains_key(&*it.name));
             }
@@ -259,14 +260,7 @@ impl UsageRequest {
     /// The samples of a result by the name of their object. As upstream, the last of several
     /// samples of a container counts, and the first of a node. NaN, negative values and those
     /// beyond the largest quantity are no usage.
-    fn samples<'a>(
-        &self,
-        result: &'a Answer,
-        rule: &ResourceRule,
-    ) -> Result<SamplesByName<'a>, ProviderError> {
-        let Answer::Vector(samples) = result else {
-            return Err(ProviderError::Unavailable);
-        };
+    fn samples<'a>(&self, samples: &'a [VectorSample], rule: &ResourceRule) -> SamplesByName<'a> {
         let mut by_name = SamplesByName::new();
         for sample in samples {
             let Some(name) = sample.labels.get(self.query.measured.label(rule)) else {
@@ -287,7 +281,7 @@ impl UsageRequest {
                 Measured::Nodes => drop(known.values.entry("").or_insert(milli)),
             }
         }
-        Ok(by_name)
+        by_name
     }
 
     /// The usage of an object. `None`: a value is missing. The object is then left out, as

@@ -15,7 +15,6 @@
 
 #![deny(missing_docs)]
 
-pub mod answer;
 pub mod labels;
 mod naming;
 pub mod query;

@@ -99,12 +99,6 @@ impl Authenticator {
         Ok(())
     }
 
-    /// To be called when the store answered 401 or 403: a credential of more than five
-    /// minutes is renewed for the next request.
-    pub async fn refused(&self) {
-        self.credential.refused().await;
-    }
-
     async fn issue(&self) -> Result<Issued, CloudAuthError> {
         let platform = &self.platform;
         let issued = match &self.method {

@@ -172,9 +172,9 @@ impl Answer {
         field.filter(|value| !value.is_empty())
     }
 
-    /// A bearer token: `access_token` of OAuth 2.0, or `accessToken` of Google's APIs.
+    /// A bearer token of OAuth 2.0.
     pub(crate) fn token(&self) -> Result<Issued, CloudAuthError> {
-        let token = self.field("access_token").or(self.field("accessToken"));
+        let token = self.field("access_token");
         let token = token.ok_or_else(|| self.invalid("has no access token"))?;
         let mut value = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| self.invalid("has a token that cannot be sent in a header"))?;
@@ -185,7 +185,7 @@ impl Answer {
     /// A credential of this answer, with its end.
     pub(crate) fn issued(&self, credential: Credential) -> Result<Issued, CloudAuthError> {
         let now = SystemTime::now();
-        let end = match self.field("Expiration").or(self.field("expireTime")) {
+        let end = match self.field("Expiration") {
             Some(time) => time.parse::<Timestamp>().ok().map(SystemTime::from),
             None => {
                 // The Azure Instance Metadata Service writes the seconds as a string.

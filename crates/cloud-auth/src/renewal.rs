@@ -17,10 +17,6 @@ const AHEAD: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// How old a credential must be that is renewed because the store refused it. A store refuses
-/// an account without permissions whatever its credential is.
-const REFUSED_AFTER: Duration = Duration::from_secs(300);
-
 #[derive(Clone)]
 pub(crate) struct Issued {
     pub(crate) credential: Credential,
@@ -36,8 +32,6 @@ struct State {
     issued: Option<Issued>,
     /// When the next attempt is due; `None`: now.
     next: Option<Instant>,
-    /// From when on a refusal of the store makes it due.
-    after_refusal: Option<Instant>,
     /// Whether the last attempt failed.
     condition: Condition<CloudAuthError, ()>,
 }
@@ -55,12 +49,6 @@ impl Renewed {
             Some(known) => known,
             None => state.end_attempt(issue.await, now),
         }
-    }
-
-    /// Records that a store refused the credential.
-    pub(crate) async fn refused(&self) {
-        let mut state = self.0.lock().await;
-        state.next = state.next.min(state.after_refusal);
     }
 }
 
@@ -87,7 +75,6 @@ impl State {
             let life = issued.end.duration_since(now).unwrap_or_default();
             let pause = life - AHEAD.min(life / 5);
             self.next = Some(Instant::now() + pause);
-            self.after_refusal = Some(Instant::now() + REFUSED_AFTER);
             self.issued.insert(issued).credential.clone()
         });
         let former = self.condition.set(issued.as_ref().err().cloned(), ());

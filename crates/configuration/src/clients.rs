@@ -1,7 +1,6 @@
 //! The clients for the Prometheus of a configuration.
 
-use prometheus_source::prometheus::promql::PromqlClient;
-use prometheus_source::{KeyHasher, Prometheus};
+use prometheus_source::{KeyHasher, Prometheus, PromqlClient};
 
 use super::Config;
 

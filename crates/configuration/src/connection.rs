@@ -14,8 +14,8 @@ use cloud_auth::{
 };
 use limits::file::yaml;
 use prometheus_source::settings::parse_url;
-use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
-use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
+use prometheus_source::settings::{Auth, ClientPair, SecretSource, Tls};
+use prometheus_source::settings::{Compression, PrometheusSettings, Verb};
 
 use super::problem::Problem;
 use super::value::{Choice, Count, Scalar, Setting, Within, Words, or};
@@ -32,7 +32,6 @@ pub(super) struct Connection {
     verb: Option<Scalar<Verb>>,
     timeout: Option<Scalar<Timeout>>,
     compression: Option<Scalar<Compression>>,
-    name_matching: Option<Scalar<NameMatching>>,
     max_concurrent_queries: Option<Scalar<Count<u16>>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
@@ -49,10 +48,6 @@ impl Choice for Verb {
 
 impl Choice for Compression {
     const WORDS: Words<Self> = &[("none", Self::None), ("gzip", Self::Gzip)];
-}
-
-impl Choice for NameMatching {
-    const WORDS: Words<Self> = &[("auto", Self::Auto), ("exact", Self::Exact)];
 }
 
 /// The error does not repeat the value, which may be a secret.
@@ -87,7 +82,6 @@ impl Connection {
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
             compression: or(&self.compression, default.compression),
-            name_matching: or(&self.name_matching, default.name_matching),
             max_concurrent_queries: or(
                 &self.max_concurrent_queries,
                 default.max_concurrent_queries,
@@ -156,14 +150,16 @@ enum Authentication {
 impl From<Authentication> for Auth {
     fn from(section: Authentication) -> Self {
         Self::Cloud(match section {
-            Authentication::BearerTokenFile(file) => return Self::BearerTokenFile(file),
+            Authentication::BearerTokenFile(file) => {
+                return Self::Bearer(SecretSource::File(file));
+            }
             Authentication::Basic {
                 username,
                 password_file,
             } => {
                 return Self::Basic {
                     username: username.0.value,
-                    password: Password::File(password_file),
+                    password: SecretSource::File(password_file),
                 };
             }
             Authentication::Sigv4(settings) => AuthMethod::SigV4(settings),
@@ -245,13 +241,13 @@ impl TryFrom<TlsSection> for Certificates {
         let client = match (section.cert_file, section.key_file) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(ClientPair {
-                cert: Pem::File(cert),
-                key: Pem::File(key),
+                cert: SecretSource::File(cert),
+                key: SecretSource::File(key),
             }),
             _ => return Err("has only one of certFile and keyFile: set both"),
         };
         Ok(Self(Tls {
-            ca: section.ca_file.map(Pem::File),
+            ca: section.ca_file.map(SecretSource::File),
             client,
             unverified: false,
         }))

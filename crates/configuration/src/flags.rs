@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use url::Url;
 
 use prometheus_source::settings::{
-    Auth, ClientPair, Credentials, Pem, PrometheusSettings, Verb, parse_url,
+    Auth, ClientPair, Credentials, PrometheusSettings, SecretSource, Verb, parse_url,
 };
 
 use super::problem::ConfigurationError;
@@ -130,16 +130,22 @@ impl Flags {
         let (auth, tls) = (&mut settings.auth, &mut settings.tls);
         self.credentials.apply(auth, tls);
         let file = self.prometheus_token_file.clone();
-        let given = file.map(Auth::BearerTokenFile);
+        let given = file.map(|file| Auth::Bearer(SecretSource::File(file)));
         if let Some(given) = given.or_else(|| self.prometheus_auth.clone()) {
             *auth = given;
         }
         if let Some(file) = self.prometheus_ca_file.clone() {
-            tls.ca = Some(Pem::File(file));
+            tls.ca = Some(SecretSource::File(file));
             tls.unverified = false;
         }
-        let cert = self.prometheus_client_tls_cert_file.clone().map(Pem::File);
-        let key = self.prometheus_client_tls_key_file.clone().map(Pem::File);
+        let cert = self
+            .prometheus_client_tls_cert_file
+            .clone()
+            .map(SecretSource::File);
+        let key = self
+            .prometheus_client_tls_key_file
+            .clone()
+            .map(SecretSource::File);
         if let Some((cert, key)) = cert.zip(key) {
             tls.client = Some(ClientPair { cert, key });
         }

@@ -7,13 +7,12 @@
 
 use std::path::Path;
 
-use http::HeaderValue;
 use k8s_openapi::ByteString;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use limits::file::yaml;
-use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Tls};
+use prometheus_source::settings::{Auth, ClientPair, Credentials, SecretSource, Tls};
 
 /// The settings of a kubeconfig's current context. Files that it names are read again when
 /// they change.
@@ -30,9 +29,8 @@ fn read(path: &Path) -> Result<Credentials, String> {
         KubeconfigError::Parse(error) => no_kubeconfig(&yaml::report(error)),
         error => no_kubeconfig(&error.to_string()),
     })?;
-    let (cluster, user) = current(file).ok_or_else(|| {
-        "current-context does not lead to a cluster and a user: add them".to_owned()
-    })?;
+    let (cluster, user) = current(file)
+        .ok_or("current-context does not lead to a cluster and a user: add them".to_owned())?;
     for (key, is_set) in [
         ("tls-server-name", set(cluster.tls_server_name.as_ref())),
         ("proxy-url", set(cluster.proxy_url.as_ref())),
@@ -45,8 +43,8 @@ fn read(path: &Path) -> Result<Credentials, String> {
         }
     }
     Ok(Credentials {
-        tls: tls(path, cluster, &user)?,
-        auth: auth(user)?,
+        tls: tls(cluster, &user)?,
+        auth: auth(user),
     })
 }
 
@@ -72,21 +70,24 @@ fn set(value: Option<&String>) -> bool {
     value.is_some_and(|value| !value.is_empty())
 }
 
+/// A file.
+fn file(path: Option<&String>) -> Option<SecretSource> {
+    let path = path.filter(|path| !path.is_empty());
+    path.map(|path| SecretSource::File(path.into()))
+}
+
 /// A secret that is set.
 fn secret(value: Option<SecretString>) -> Option<SecretString> {
     value.filter(|value| !value.expose_secret().is_empty())
 }
 
-fn tls(path: &Path, cluster: Cluster, user: &AuthInfo) -> Result<Tls, String> {
-    let pem = |key: &str, file: Option<&String>, data: Option<SecretString>| match secret(data) {
-        Some(data) => inline(path, key, &data).map(Some),
-        None => Ok(file
-            .filter(|it| !it.is_empty())
-            .map(|it| Pem::File(it.into()))),
-    };
+fn tls(cluster: Cluster, user: &AuthInfo) -> Result<Tls, String> {
     let data = cluster.certificate_authority_data.map(Into::into);
-    let file = cluster.certificate_authority.as_ref();
-    let ca = pem("certificate-authority", file, data)?;
+    let ca = pem(
+        "certificate-authority",
+        cluster.certificate_authority.as_ref(),
+        data,
+    )?;
     let data = user.client_certificate_data.clone().map(Into::into);
     let cert = pem("client-certificate", user.client_certificate.as_ref(), data)?;
     let data = user.client_key_data.clone();
@@ -106,43 +107,40 @@ fn tls(path: &Path, cluster: Cluster, user: &AuthInfo) -> Result<Tls, String> {
 }
 
 /// Inline data, which takes precedence over a file, as in client-go.
-fn inline(path: &Path, key: &str, data: &SecretString) -> Result<Pem, String> {
+fn pem(
+    key: &str,
+    path: Option<&String>,
+    data: Option<SecretString>,
+) -> Result<Option<SecretSource>, String> {
+    let Some(data) = secret(data) else {
+        return Ok(file(path));
+    };
     // The decoder's error may contain bytes of a key, so it is not used.
     let ByteString(text) = serde_json::from_value(data.expose_secret().into())
         .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
-    Ok(Pem::Inline {
-        text: String::from_utf8_lossy(&text).into_owned().into(),
-        from: path.to_owned(),
-    })
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(Some(SecretSource::Inline(text.into())))
 }
 
 /// A token file takes precedence over a token, as in client-go, and both over a username.
-fn auth(user: AuthInfo) -> Result<Auth, String> {
-    let has_user = set(user.username.as_ref());
-    if let Some(file) = user.token_file.filter(|file| !file.is_empty()) {
-        return Ok(Auth::BearerTokenFile(file.into()));
+fn auth(user: AuthInfo) -> Auth {
+    let token = || Some(secret(user.token)?.expose_secret().trim().into());
+    if let Some(token) =
+        file(user.token_file.as_ref()).or_else(|| token().map(SecretSource::Inline))
+    {
+        return Auth::Bearer(token);
     }
-    if let Some(token) = secret(user.token) {
-        let token = token.expose_secret().trim();
-        return match HeaderValue::try_from(token) {
-            Ok(_) => Ok(Auth::BearerToken(token.into())),
-            Err(_) => Err("the token has a control character: write it in one line".to_owned()),
-        };
-    }
-    let password = secret(user.password);
-    Ok(match has_user || password.is_some() {
-        true => Auth::Basic {
-            username: user.username.unwrap_or_default(),
-            password: Password::Inline(password.unwrap_or_default()),
+    match (user.username, secret(user.password)) {
+        (username, None) if !set(username.as_ref()) => Auth::None,
+        (username, password) => Auth::Basic {
+            username: username.unwrap_or_default(),
+            password: SecretSource::Inline(password.unwrap_or_default()),
         },
-        false => Auth::None,
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn read(cluster: &str, user: &str) -> Result<Credentials, String> {
@@ -158,30 +156,26 @@ mod tests {
         let path = folder.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
         let read = credentials(&path);
-        let show = |pem: Option<Pem>| {
-            pem.map(|pem| match pem {
-                Pem::File(path) => Pem::File(path.strip_prefix(folder.path()).unwrap().into()),
-                Pem::Inline { text, .. } => Pem::Inline {
-                    text,
-                    from: PathBuf::new(),
-                },
-            })
+        let relative = |source: &mut SecretSource| {
+            if let SecretSource::File(path) = source {
+                *path = path.strip_prefix(folder.path()).unwrap().into();
+            }
         };
         read.map(|mut read| {
-            read.tls.ca = show(read.tls.ca);
-            if let Auth::BearerTokenFile(path) = &mut read.auth {
-                *path = path.strip_prefix(folder.path()).unwrap().into();
+            read.tls.ca.iter_mut().for_each(relative);
+            if let Auth::Bearer(source) = &mut read.auth {
+                relative(source);
             }
             read
         })
     }
 
-    fn is_file(pem: Option<&Pem>, wanted: &str) -> bool {
-        matches!(pem, Some(Pem::File(path)) if path == Path::new(wanted))
+    fn is_file(pem: Option<&SecretSource>, wanted: &str) -> bool {
+        matches!(pem, Some(SecretSource::File(path)) if path == Path::new(wanted))
     }
 
-    fn is_inline(pem: Option<&Pem>, wanted: &str) -> bool {
-        matches!(pem, Some(Pem::Inline { text, .. }) if text.expose_secret() == wanted)
+    fn is_inline(pem: Option<&SecretSource>, wanted: &str) -> bool {
+        matches!(pem, Some(SecretSource::Inline(text)) if text.expose_secret() == wanted)
     }
 
     #[test]
@@ -191,13 +185,12 @@ mod tests {
         assert!(matches!(read("{}").auth, Auth::None));
         assert!(is_file(read("{}").tls.ca.as_ref(), "ca.pem"));
         let by_token = read("{token: abc}").auth;
-        assert!(matches!(by_token, Auth::BearerToken(token) if token.expose_secret() == "abc"));
+        assert!(matches!(by_token, Auth::Bearer(token) if is_inline(Some(&token), "abc")));
         let by_file = read("{token: abc, tokenFile: run/token}").auth;
-        let wanted = Path::new("run/token");
-        assert!(matches!(by_file, Auth::BearerTokenFile(path) if path == wanted));
+        assert!(matches!(by_file, Auth::Bearer(file) if is_file(Some(&file), "run/token")));
         let Auth::Basic {
             username,
-            password: Password::Inline(password),
+            password: SecretSource::Inline(password),
         } = read("{username: ali, password: sesame}").auth
         else {
             panic!("no user");
@@ -226,7 +219,6 @@ mod tests {
 {} | {exec: {command: x}} | exec is not supported
 {} | {auth-provider: {name: x}} | auth-provider is not
 {} | {as: admin, token: hidden} | as is not supported
-{} | {token: "hid\nden"} | write it in one line
 {} | {client-key: k} | set both
 {} | {token: [hidden]} | no kubeconfig:
 {} | {token: a, exec: hidden} | no kubeconfig:

@@ -16,9 +16,10 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
 
-use prometheus_source::settings::{Auth, Compression, NameMatching, Password, Verb, parse_url};
+use prometheus_source::settings::{Auth, Compression, SecretSource, Verb, parse_url};
 
 use super::*;
+use std::path::PathBuf;
 
 fn load(text: &str) -> Config {
     Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_or_else(|e| panic!("{e}"))
@@ -54,6 +55,13 @@ resourceRules:
     containerLabel: container
   window: 3m
 "#;
+
+fn place(source: Option<SecretSource>) -> PathBuf {
+    match source {
+        Some(SecretSource::File(path)) => path,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[test]
 fn a_prometheus_adapter_file_loads_without_its_faulty_rules() {
@@ -130,7 +138,6 @@ fn every_setting_of_prometheus_arrives() {
   tls: {caFile: /ca.pem, certFile: /cert.pem, keyFile: /key.pem}
   verb: post
   compression: gzip
-  nameMatching: exact
   timeout: 3s
   maxConcurrentQueries: 8
   matchers: {cluster: east-1}
@@ -143,7 +150,7 @@ fn every_setting_of_prometheus_arrives() {
     );
     let Auth::Basic {
         username,
-        password: Password::File(file),
+        password: SecretSource::File(file),
     } = &settings.auth
     else {
         panic!("{:?}", settings.auth);
@@ -153,14 +160,13 @@ fn every_setting_of_prometheus_arrives() {
         ("reader", Path::new("/etc/password"))
     );
     assert_eq!(settings.headers["x-scope-orgid"], "tenant|other");
-    assert_eq!(settings.tls.ca.unwrap().place(), Path::new("/ca.pem"));
+    assert_eq!(place(settings.tls.ca), Path::new("/ca.pem"));
     assert_eq!(
-        settings.tls.client.unwrap().key.place(),
+        place(settings.tls.client.map(|pair| pair.key)),
         Path::new("/key.pem")
     );
     assert_eq!(settings.verb, Verb::Post);
     assert_eq!(settings.compression, Compression::Gzip);
-    assert_eq!(settings.name_matching, NameMatching::Exact);
     assert_eq!(settings.timeout, Duration::from_secs(3));
     assert_eq!(settings.max_concurrent_queries, 8);
     assert_eq!(
@@ -175,7 +181,7 @@ fn credentials_in_an_address_are_never_printed() {
     assert_eq!(settings.url.as_str(), "http://host/x");
     let Auth::Basic {
         username,
-        password: Password::Inline(secret),
+        password: SecretSource::Inline(secret),
     } = &settings.auth
     else {
         panic!("{:?}", settings.auth);
@@ -358,10 +364,12 @@ fn flags_take_precedence_over_the_file() {
     let settings = config.prometheus.unwrap();
     assert_eq!(settings.url.as_str(), "http://flag:9090/");
     assert_eq!(settings.timeout, Duration::from_secs(3));
-    assert!(matches!(settings.auth, Auth::BearerTokenFile(file) if file == Path::new("/token")));
+    assert!(
+        matches!(settings.auth, Auth::Bearer(SecretSource::File(file)) if file == Path::new("/token"))
+    );
     assert_eq!(settings.headers["x-scope-orgid"], "b");
     assert_eq!(settings.headers["x-other"], "c");
     assert_eq!(settings.verb, Verb::Post);
-    assert_eq!(settings.tls.ca.unwrap().place(), Path::new("/ca"));
+    assert_eq!(place(settings.tls.ca), Path::new("/ca"));
     assert!(Config::built_in(&flags).prometheus.is_some());
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use moka::future::Cache;
 
-use super::error::{Error, ErrorKind};
-use super::prometheus::promql::PromqlClient;
-use adapter_rules::answer::{Answer, Purpose};
+use super::error::Error;
+use super::prometheus::promql::{PromqlClient, VectorSample};
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
 
@@ -19,21 +18,24 @@ const MOST_SAMPLES: u64 = 200_000;
 /// How long a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The purpose of a query. Each purpose has its own permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A custom or an external metric.
+    Metric,
+    /// The usage of pods or nodes (`resourceRules`).
+    Resource,
+}
+
 /// Results of queries by their text. Clones share the cache.
 #[derive(Clone, Debug)]
 pub struct QueryCache {
-    client: Arc<LimitedClient>,
+    prometheus: PromqlClient,
     clock: fn() -> Timestamp,
-    results: Cache<Arc<str>, Arc<Answer>>,
+    results: Cache<Arc<str>, Arc<[VectorSample]>>,
+    metric_permits: Arc<Permits>,
+    resource_permits: Arc<Permits>,
     counts: Arc<Counts>,
-}
-
-/// A Prometheus, and the permits for queries to it.
-#[derive(Debug)]
-struct LimitedClient {
-    prometheus: Arc<PromqlClient>,
-    metrics: Permits,
-    resources: Permits,
 }
 
 /// Why a query has no result.
@@ -42,7 +44,7 @@ pub enum QueryFailure {
     /// The query was not sent: no permit was free in time.
     Saturated,
     /// Prometheus did not answer.
-    Failed(Arc<Error>),
+    Failed(Error),
 }
 
 /// Counters of requested results and of queries, since the start.
@@ -62,33 +64,24 @@ pub struct Counts {
     pub refused_resources: AtomicU64,
 }
 
-impl LimitedClient {
-    fn new(prometheus: Arc<PromqlClient>) -> Self {
-        let most = usize::from(prometheus.max_concurrent_queries());
-        Self {
-            prometheus,
-            metrics: Permits::new(most),
-            resources: Permits::new(most),
-        }
-    }
-}
-
 impl QueryCache {
     /// A cache of results up to `max_age` old; with zero, none is cached.
     #[must_use]
-    pub fn new(prometheus: Arc<PromqlClient>, clock: fn() -> Timestamp, max_age: Duration) -> Self {
-        let weigh = |_: &Arc<str>, result: &Arc<Answer>| match &**result {
-            Answer::Vector(samples) => u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1),
-            Answer::Scalar(..) | Answer::Other(_) => 1,
+    pub fn new(prometheus: PromqlClient, clock: fn() -> Timestamp, max_age: Duration) -> Self {
+        let weigh = |_: &Arc<str>, samples: &Arc<[VectorSample]>| {
+            u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1)
         };
+        let most = usize::from(prometheus.max_concurrent_queries());
         Self {
-            client: Arc::new(LimitedClient::new(prometheus)),
+            prometheus,
             clock,
             results: Cache::builder()
                 .max_capacity(MOST_SAMPLES)
                 .weigher(weigh)
                 .time_to_live(max_age)
                 .build(),
+            metric_permits: Arc::new(Permits::new(most)),
+            resource_permits: Arc::new(Permits::new(most)),
             counts: Arc::default(),
         }
     }
@@ -108,80 +101,63 @@ impl QueryCache {
         query: &Arc<str>,
         purpose: Purpose,
         user: &str,
-    ) -> Result<Arc<Answer>, QueryFailure> {
+    ) -> Result<Arc<[VectorSample]>, QueryFailure> {
         loop {
             // In its own task the query continues and keeps its permit when a client
             // disconnects; other clients may wait for the result.
             let (cache, query) = (self.clone(), Arc::clone(query));
             let user = user.to_owned();
-            let shared = tokio::spawn(async move { cache.share(query, purpose, &user).await });
+            let shared = tokio::spawn(async move { cache.share(&query, purpose, &user).await });
             match shared.await {
-                // Another user's request got no permit; this user may have one.
-                Ok((Err(QueryFailure::Saturated), false)) => {}
-                Ok((result, _)) => return result,
-                Err(_) => {
-                    let text = "no answer: the server stops";
-                    let error = Error::new(ErrorKind::Truncated, "Prometheus", text);
-                    let error = error.with_remedy("send the request again");
-                    return Err(QueryFailure::Failed(Arc::new(error)));
-                }
+                Ok(Some(result)) => return result,
+                Ok(None) => {}
+                // The server stops.
+                Err(_) => return Err(QueryFailure::Saturated),
             }
         }
     }
 
-    /// The result of a query, and whether this request sent the query or tried to.
+    /// The result of a query. `None`: another user's request for it got no permit; this user
+    /// may have one.
     async fn share(
         &self,
-        query: Arc<str>,
+        query: &Arc<str>,
         purpose: Purpose,
         user: &str,
-    ) -> (Result<Arc<Answer>, QueryFailure>, bool) {
+    ) -> Option<Result<Arc<[VectorSample]>, QueryFailure>> {
         let is_first = AtomicBool::new(false);
         let ask = async {
             is_first.store(true, Ordering::Relaxed);
-            let client = Arc::clone(&self.client);
-            let _permit = self.permit(&client, purpose, user).await?;
+            let _permit = self.permit(purpose, user).await?;
             count(&self.counts.misses);
-            let result = client.prometheus.query(&query, (self.clock)()).await;
+            let result = self.prometheus.query(query, (self.clock)()).await;
             count(match &result {
                 Ok(_) => &self.counts.answered,
                 Err(_) => &self.counts.failed,
             });
-            let failed = |error| QueryFailure::Failed(Arc::new(error));
-            result.map(Arc::new).map_err(failed)
+            result.map(Arc::from).map_err(QueryFailure::Failed)
         };
-        let result = self.results.try_get_with_by_ref(&query, ask).await;
-        let is_first = is_first.into_inner();
-        if !is_first && !matches!(&result, Err(error) if error.is_saturated()) {
+        let result = self.results.try_get_with_by_ref(query, ask).await;
+        let result = result.map_err(|error| QueryFailure::clone(&error));
+        if !is_first.into_inner() {
+            if let Err(QueryFailure::Saturated) = result {
+                return None;
+            }
             count(&self.counts.hits);
         }
-        (
-            result.map_err(|error| QueryFailure::clone(&error)),
-            is_first,
-        )
+        Some(result)
     }
 
-    async fn permit(
-        &self,
-        client: &LimitedClient,
-        purpose: Purpose,
-        user: &str,
-    ) -> Result<Permit, QueryFailure> {
+    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, QueryFailure> {
         let (permits, refused) = match purpose {
-            Purpose::Metric => (&client.metrics, &self.counts.refused_metrics),
-            Purpose::Resource => (&client.resources, &self.counts.refused_resources),
+            Purpose::Metric => (&self.metric_permits, &self.counts.refused_metrics),
+            Purpose::Resource => (&self.resource_permits, &self.counts.refused_resources),
         };
         let permit = permits.take(user, PERMIT_TIMEOUT).await;
         permit.ok_or_else(|| {
             count(refused);
             QueryFailure::Saturated
         })
-    }
-}
-
-impl QueryFailure {
-    const fn is_saturated(&self) -> bool {
-        matches!(self, Self::Saturated)
     }
 }
 
@@ -201,13 +177,10 @@ mod tests {
         PrometheusSettings::new(parse_url(&fake.url()).unwrap())
     }
 
-    fn promql(settings: PrometheusSettings) -> Arc<PromqlClient> {
-        let prometheus = Prometheus::new(settings, KeyHasher::new()).unwrap();
-        Arc::new(prometheus.promql())
-    }
-
-    fn client(fake: &FakePrometheus) -> Arc<PromqlClient> {
-        promql(settings(fake))
+    fn promql(settings: PrometheusSettings) -> PromqlClient {
+        Prometheus::new(settings, KeyHasher::new())
+            .unwrap()
+            .promql()
     }
 
     /// A cache of a Prometheus that never answers; its queries end after `timeout`.
@@ -264,11 +237,10 @@ mod tests {
         let fake = FakePrometheus::start().await;
         fake.answer(r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#);
         let clock = || Timestamp::from_secs(1);
-        let answers = QueryCache::new(client(&fake), clock, Duration::from_secs(60));
+        let answers = QueryCache::new(promql(settings(&fake)), clock, Duration::from_secs(60));
         let ask = async |query: &str| answers.fetch(&query.into(), Purpose::Metric, "u").await;
-        let is = |answer: &Answer, wanted: f64| matches!(answer, Answer::Scalar(value, _) if (value - wanted).abs() < f64::EPSILON);
         for _ in 0..3 {
-            assert!(is(&ask("up").await.unwrap(), 1.0));
+            assert_eq!(ask("up").await.unwrap().len(), 1);
         }
         fake.answer_with(503, &[], "no");
         assert!(ask("down").await.is_err());

@@ -3,14 +3,12 @@
 //! watching it. The reads do not block the serving threads, because the files may be
 //! on a network.
 
-use std::path::Path;
-
-use http::{HeaderMap, HeaderValue, header};
-use reqwest::RequestBuilder;
+use http::{HeaderMap, HeaderValue};
+use reqwest::{Certificate, ClientBuilder, Identity, RequestBuilder};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::{Error, ErrorKind, excerpt};
-use crate::settings::{Auth, Password, Pem, Tls};
+use crate::settings::{Auth, SecretSource, Tls};
 use apimachinery::letters::masked;
 use limits::file;
 
@@ -23,12 +21,12 @@ pub(super) struct Secrets(Vec<SecretString>);
 
 impl Secrets {
     /// The secrets in the headers of a request: each value that is marked as
-    /// sensitive, with and without its scheme; and `password`, which the header has
+    /// sensitive, with and without its scheme; and `secret`, which the header may have
     /// in another encoding.
-    pub(super) fn new(headers: &HeaderMap, password: Option<SecretString>) -> Self {
+    pub(super) fn new(headers: &HeaderMap, secret: Option<SecretString>) -> Self {
         let values = headers.values().filter(|value| value.is_sensitive());
         let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let mut all: Vec<SecretString> = password.into_iter().collect();
+        let mut all: Vec<SecretString> = secret.into_iter().collect();
         for value in values {
             all.extend(value.split_once(' ').map(|(_, bare)| bare.into()));
             all.push(value.into_owned().into());
@@ -52,61 +50,43 @@ impl Secrets {
     }
 }
 
-/// Adds `Authorization` to a request. Returns the password of basic authentication.
+const TOKEN_REMEDY: &str = "write only the secret into it, or change prometheus.auth";
+const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
+
+fn broken(place: impl Into<String>, reason: impl Into<String>, remedy: &'static str) -> Error {
+    Error::new(ErrorKind::Credentials, place, reason).with_remedy(remedy)
+}
+
+/// Adds `Authorization` to a request. Returns the token or the password. A cloud's
+/// authenticator adds its headers to the finished request.
 pub(super) async fn authorize(
     auth: &Auth,
     request: RequestBuilder,
 ) -> Result<(RequestBuilder, Option<SecretString>), Error> {
-    let authorized = match auth {
-        // The authenticator adds its headers to the finished request.
-        Auth::None | Auth::Cloud(_) => request,
-        Auth::BearerTokenFile(path) => {
-            let token = read_line(path).await?;
-            let value = bearer(&token).ok_or_else(|| {
-                broken(path, "holds no token of printable characters", TOKEN_REMEDY)
-            })?;
-            request.header(header::AUTHORIZATION, value)
-        }
-        // The token was validated when the kubeconfig was read, so `None` does not occur.
-        Auth::BearerToken(secret) => match bearer(secret) {
-            Some(value) => request.header(header::AUTHORIZATION, value),
-            None => request,
-        },
-        Auth::Basic { username, password } => {
-            let password = match password {
-                Password::Inline(secret) => secret.clone(),
-                Password::File(path) => read_line(path).await?,
-            };
-            let request = request.basic_auth(username, Some(password.expose_secret()));
-            return Ok((request, Some(password)));
-        }
+    let source = match auth {
+        Auth::None | Auth::Cloud(_) => return Ok((request, None)),
+        Auth::Bearer(source) => source,
+        Auth::Basic { password, .. } => password,
     };
-    Ok((authorized, None))
-}
-
-fn bearer(token: &SecretString) -> Option<HeaderValue> {
-    let value = format!("Bearer {}", token.expose_secret());
-    let mut value = HeaderValue::try_from(value).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-const TOKEN_REMEDY: &str = "write only the secret into it, or change prometheus.auth";
-const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
-
-/// The content of a file with one secret.
-async fn read_line(path: &Path) -> Result<SecretString, Error> {
-    let read = file::secret(path).await;
-    read.map_err(|reason| broken(path, &reason, TOKEN_REMEDY))
-}
-
-fn broken(path: &Path, reason: &str, remedy: &'static str) -> Error {
-    Error::new(ErrorKind::Credentials, path.display().to_string(), reason).with_remedy(remedy)
+    let refused = |reason: &str| broken(source.place(), reason, TOKEN_REMEDY);
+    let secret = match source {
+        SecretSource::Inline(secret) => secret.clone(),
+        SecretSource::File(path) => file::secret(path).await.map_err(|why| refused(&why))?,
+    };
+    let text = secret.expose_secret();
+    let request = match auth {
+        Auth::Basic { username, .. } => request.basic_auth(username, Some(text)),
+        _ if HeaderValue::from_str(text).is_err() => {
+            return Err(refused("holds no token of printable characters"));
+        }
+        _ => request.bearer_auth(text),
+    };
+    Ok((request, Some(secret)))
 }
 
 /// The content of the certificate files. A client is built from it, and kept until it
 /// changes.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(super) struct TlsMaterial {
     ca: Option<Vec<u8>>,
     client: Option<Vec<u8>>,
@@ -117,28 +97,21 @@ impl TlsMaterial {
     pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
         let from = tls.clone();
         let read = file::run_blocking(move || Self::read(&from)).await;
-        read.unwrap_or_else(|why| Err(broken(Path::new("prometheus.tls"), &why, TLS_REMEDY)))
+        read.unwrap_or_else(|why| Err(broken("prometheus.tls", why, TLS_REMEDY)))
     }
 
     /// Reads the files. Blocks.
     pub(super) fn read(tls: &Tls) -> Result<Self, Error> {
-        let read = |pem: &Pem| match pem {
-            Pem::File(path) => file::read(path)
-                .map_err(|why| broken(path, &format!("cannot be read: {why}"), TLS_REMEDY)),
-            Pem::Inline { text, .. } => Ok(text.expose_secret().as_bytes().to_vec()),
+        let read = |pem: &SecretSource| match pem {
+            SecretSource::File(path) => file::read(path)
+                .map_err(|why| broken(pem.place(), format!("cannot be read: {why}"), TLS_REMEDY)),
+            SecretSource::Inline(text) => Ok(text.expose_secret().as_bytes().to_vec()),
         };
-        let client = match &tls.client {
-            None => None,
-            Some(pair) => {
-                let mut pem = read(&pair.cert)?;
-                pem.push(b'\n');
-                pem.extend(read(&pair.key)?);
-                Some(pem)
-            }
-        };
+        let client = tls.client.as_ref();
+        let client = client.map(|pair| Ok([read(&pair.cert)?, read(&pair.key)?].join(&b'\n')));
         Ok(Self {
             ca: tls.ca.as_ref().map(read).transpose()?,
-            client,
+            client: client.transpose()?,
         })
     }
 
@@ -149,26 +122,22 @@ impl TlsMaterial {
         &self,
         tls: &Tls,
         secure: bool,
-        mut builder: reqwest::ClientBuilder,
-    ) -> Result<reqwest::ClientBuilder, Error> {
-        if tls.unverified {
-            builder = builder.tls_danger_accept_invalid_certs(true);
-        }
+        builder: ClientBuilder,
+    ) -> Result<ClientBuilder, Error> {
+        let mut builder = builder.tls_danger_accept_invalid_certs(tls.unverified);
         if let (Some(pem), Some(from)) = (&self.ca, &tls.ca) {
-            let certificates = reqwest::Certificate::from_pem_bundle(pem)
-                .ok()
-                .filter(|certificates| !certificates.is_empty())
-                .ok_or_else(|| broken(from.place(), "holds no PEM certificate", TLS_REMEDY))?;
+            let certificates = Certificate::from_pem_bundle(pem).unwrap_or_default();
+            if certificates.is_empty() {
+                return Err(broken(from.place(), "holds no PEM certificate", TLS_REMEDY));
+            }
             builder = builder.tls_certs_only(certificates);
         } else if !secure || tls.unverified {
             builder = builder.tls_certs_only([]);
         }
         if let (Some(pem), Some(pair)) = (&self.client, &tls.client) {
-            let identity = reqwest::Identity::from_pem(pem).map_err(|_| {
-                let reason = "and its key hold no PEM certificate with private key";
-                broken(pair.cert.place(), reason, TLS_REMEDY)
-            })?;
-            builder = builder.identity(identity);
+            let reason = "and its key hold no PEM certificate with private key";
+            let failed = |_| broken(pair.cert.place(), reason, TLS_REMEDY);
+            builder = builder.identity(Identity::from_pem(pem).map_err(failed)?);
         }
         Ok(builder)
     }

@@ -2,9 +2,6 @@
 //! counted.
 
 use std::fmt;
-use std::time::Duration;
-
-use apimachinery::duration::format_duration;
 
 /// Why a query failed. Earlier samples stay in the store until they expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +9,7 @@ pub struct Error {
     /// The queried address, without credentials, or the faulty file.
     place: String,
     kind: ErrorKind,
-    cause: Cause,
+    of_query: bool,
     /// The fault, which may repeat an excerpt of the store's text.
     text: String,
     /// Empty: the text contains it, or it is unknown.
@@ -25,37 +22,33 @@ impl Error {
         Self {
             place: place.into(),
             kind,
-            cause: Cause::Store,
+            of_query: kind.is_of_query(),
             text: text.into(),
             remedy: kind.remedy(),
         }
     }
 
-    /// An HTTP status other than 200 with its whole text, of which an excerpt is shown.
-    pub(crate) fn of_status(address: &str, status: u16, text: &str, excerpt: &str) -> Self {
+    /// The refusal of a query with an HTTP status. `answer` is the store's whole text, and
+    /// `text` the message with an excerpt of it.
+    pub(crate) fn refused(address: &str, status: u16, answer: &str, text: String) -> Self {
         let kind = match status {
             401 | 403 => ErrorKind::Denied,
             500.. => ErrorKind::ServerError,
             _ => ErrorKind::Rejected,
         };
-        let (cause, remedy) = refusal(status, text);
-        Self::new(kind, address, format!("HTTP {status}: {excerpt}"))
-            .because(cause)
-            .with_remedy(remedy)
+        let of_query = matches!(
+            status,
+            400 | 405 | 408 | 413 | 414 | 422 | 431 | 500 | 503 | 504
+        );
+        Self {
+            of_query,
+            ..Self::new(kind, address, text).with_remedy(remedy(status, answer))
+        }
     }
 
-    /// `status: error` in an answer with HTTP status 200: a refusal of the query.
-    pub(crate) fn of_query(address: &str, error_type: &str, error: &str, excerpt: &str) -> Self {
-        let status = if error_type == "timeout" { 408 } else { 422 };
-        let (cause, remedy) = refusal(status, error);
-        let text = format!("the query failed: {excerpt}");
-        Self::new(ErrorKind::Rejected, address, text)
-            .because(cause)
-            .with_remedy(remedy)
-    }
-
-    pub(crate) const fn because(mut self, cause: Cause) -> Self {
-        self.cause = cause;
+    /// This error as one of the query: the store may answer another one.
+    pub(crate) const fn of_the_query(mut self) -> Self {
+        self.of_query = true;
         self
     }
 
@@ -71,17 +64,11 @@ impl Error {
         self.kind
     }
 
-    /// Whether the store matches names only by equality.
-    pub(crate) const fn is_of_name_matching(&self) -> bool {
-        matches!(self.cause, Cause::NameMatching)
-    }
-
     /// Whether the store refused this query, or answered a part of it: it may answer a
     /// smaller one.
     #[must_use]
     pub const fn is_of_query(&self) -> bool {
-        matches!(self.kind, ErrorKind::Partial | ErrorKind::Truncated)
-            || !matches!(self.cause, Cause::Store)
+        self.of_query
     }
 
     /// The fault and the remedy for a finding, without the address and the store's text.
@@ -101,64 +88,35 @@ impl Error {
 
 /// For the log, with the address.
 impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.text)?;
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.place, self.text)?;
         match self.remedy {
             "" => Ok(()),
-            remedy => write!(f, ": {remedy}"),
+            remedy => write!(out, ": {remedy}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
 
-/// What a failure depends on, which decides what is queried next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// The query: the store may answer another one.
-    Query,
-    /// The matcher of names: the store matches them only by equality.
-    NameMatching,
-    /// The connection, rights, or the load of the store.
-    Store,
-}
-
-const RAISE_LIMITS: &str = "raise the store's limits, or narrow prometheus.matchers";
 const CHECK_AUTH: &str = "check prometheus.auth and the account's rights";
-const CHECK_PATH: &str = "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix";
 
-/// The cause and the remedy of an HTTP status with the whole text of its answer.
-fn refusal(status: u16, text: &str) -> (Cause, &'static str) {
-    use Cause::{NameMatching, Query, Store};
-    let text = text.to_ascii_lowercase();
-    let says = |words: &str| text.contains(words);
+/// The remedy for a refusal with this HTTP status and text; empty if the text says enough.
+fn remedy(status: u16, text: &str) -> &'static str {
     match status {
-        300..=399 => (
-            Store,
-            "redirects are not followed: write the final address into prometheus.url",
-        ),
-        401 if says("no org id") => (
-            Store,
-            "name the tenant in prometheus.headers (X-Scope-OrgID)",
-        ),
-        401 | 403 => (Store, CHECK_AUTH),
-        400 if says("unsupported path requested") => (Store, CHECK_PATH),
-        400 if says("unsupported matchtype") => {
-            (NameMatching, "set prometheus.nameMatching: exact")
+        300..=399 => "redirects are not followed: write the final address into prometheus.url",
+        401 if text.to_ascii_lowercase().contains("no org id") => {
+            "name the tenant in prometheus.headers (X-Scope-OrgID)"
         }
-        404 => (Store, CHECK_PATH),
-        405 => (
-            Query,
-            "set prometheus.verb to the other method, GET or POST",
-        ),
-        414 | 431 => (Query, "set prometheus.verb: POST"),
-        422 if says("unavailable with prometheus agent") => {
-            (Query, "point prometheus.url at the store it writes to")
+        401 | 403 => CHECK_AUTH,
+        404 => {
+            "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix"
         }
-        429 => (Store, "raise gpu.poll or the limits of the server"),
-        408 | 413 | 422 | 503 | 504 => (Query, RAISE_LIMITS),
-        400 | 500 => (Query, ""),
-        _ => (Store, ""),
+        405 => "set prometheus.verb to the other method, GET or POST",
+        414 | 431 => "set prometheus.verb: POST",
+        429 => "raise gpu.poll or the limits of the server",
+        408 | 413 | 422 | 503 | 504 => "raise the store's limits, or narrow prometheus.matchers",
+        _ => "",
     }
 }
 
@@ -211,6 +169,14 @@ impl ErrorKind {
         }
     }
 
+    /// Whether a smaller query may not fail in this way.
+    const fn is_of_query(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::Truncated | Self::Partial | Self::TooLarge
+        )
+    }
+
     /// The remedy if nothing else is known; empty for refusals, whose text decides.
     const fn remedy(self) -> &'static str {
         match self {
@@ -232,57 +198,30 @@ impl ErrorKind {
                 "check that prometheus.url is the address of Prometheus, with the path prefix of its --web.external-url or --web.route-prefix"
             }
             Self::Partial => "check the stores behind it",
-            Self::TooLarge => "narrow prometheus.matchers",
+            Self::TooLarge => "select less: aggregate in the query, or narrow prometheus.matchers",
             Self::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
         }
     }
 }
 
-/// Which clock is ahead, from Prometheus' clock minus this server's in milliseconds.
-pub(crate) fn skew_text(skew_ms: i64) -> String {
-    let by = format_duration(Duration::from_secs(skew_ms.unsigned_abs() / 1000));
-    if skew_ms > 0 {
-        format!("its clock is {by} ahead of this server's clock")
-    } else {
-        format!("this server's clock is {by} ahead of its clock")
-    }
-}
-
-/// Bytes of the beginning and of the end in the excerpt of a store's text. Stores repeat
+/// Characters of the beginning and of the end in the excerpt of a store's text. Stores repeat
 /// the query first and put the cause last.
 const EXCERPT_HEAD: usize = 80;
 const EXCERPT_TAIL: usize = 280;
 
-/// A text on one line: markup, control characters and runs of white space become
-/// single spaces. A long text is cut to its beginning and end.
+/// A text on one line: control characters and runs of white space become single spaces. A
+/// long text is cut to its beginning and end.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut out = String::new();
-    let (mut in_tag, mut gap) = (false, false);
-    for c in text.chars() {
-        match c {
-            '<' => (in_tag, gap) = (true, true),
-            '>' if in_tag => in_tag = false,
-            _ if in_tag => {}
-            c if c.is_whitespace() || c.is_control() => gap = true,
-            c => {
-                if gap && !out.is_empty() {
-                    out.push(' ');
-                }
-                gap = false;
-                out.push(c);
-            }
-        }
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    let letters = line.chars().count();
+    if letters <= EXCERPT_HEAD + EXCERPT_TAIL {
+        return line;
     }
-    if out.len() > EXCERPT_HEAD + EXCERPT_TAIL {
-        let whole = |from: usize| {
-            (from..)
-                .find(|&at| out.is_char_boundary(at))
-                .unwrap_or(from)
-        };
-        let cut = whole(EXCERPT_HEAD)..whole(out.len() - EXCERPT_TAIL);
-        out.replace_range(cut, " … ");
-    }
-    out
+    let head: String = line.chars().take(EXCERPT_HEAD).collect();
+    let tail = line.chars().skip(letters - EXCERPT_TAIL);
+    format!("{head} … {}", tail.collect::<String>())
 }
 
 #[cfg(test)]

@@ -19,16 +19,17 @@
 
 pub mod cache;
 mod credentials;
-pub mod decode;
+mod decode;
 pub mod error;
 pub mod pace;
-pub mod prometheus;
+mod prometheus;
 pub mod query;
 pub mod settings;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use decode::KeyHasher;
+pub use decode::{DecodeError, KeyHasher};
 pub use error::{Error, ErrorKind};
+pub use prometheus::promql::{PromqlClient, VectorSample};
 pub use prometheus::{Fetched, Prometheus};
 pub use query::SeriesQuery;

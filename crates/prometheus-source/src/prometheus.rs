@@ -1,21 +1,22 @@
-//! Prometheus over HTTP: one query for several signals, for each signal or, in stores that
-//! need it, for each spelling of a signal's name.
+//! Prometheus over HTTP: one query for several signals or, if the store refuses it, for each
+//! spelling of each signal's name.
 
 mod clock;
 mod endpoint;
-pub mod promql;
+pub(crate) mod promql;
 mod transport;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::decode::{KeyHasher, SeriesReader};
 use super::error::Error;
 use super::query::{self, SeriesQuery};
-use crate::settings::{NameMatching, PrometheusSettings};
+use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
@@ -24,14 +25,13 @@ use promql::PromqlClient;
 
 /// A Prometheus, or an engine that answers like one.
 pub struct Prometheus {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     hasher: KeyHasher,
-    matching: NameMatching,
-    /// When the store last refused a query for several signals.
+    /// When the store last refused a query for several names.
     refused: Option<Timestamp>,
 }
 
-/// How long each signal has its own query after such a refusal.
+/// How long each name has its own query after such a refusal.
 const SEPARATE_FOR: Duration = Duration::from_secs(600);
 
 /// The result of one fetch.
@@ -62,17 +62,17 @@ impl Prometheus {
     /// When a certificate file or the settings of a cloud cannot be used.
     pub fn new(settings: PrometheusSettings, hasher: KeyHasher) -> Result<Self, Error> {
         Ok(Self {
-            matching: settings.name_matching,
-            refused: None,
-            endpoint: Endpoint::new(settings)?,
+            endpoint: Arc::new(Endpoint::new(settings)?),
             hasher,
+            refused: None,
         })
     }
 
-    /// A client for any queries to the same Prometheus. Both share access tokens.
+    /// A client for any queries to the same Prometheus. Both share connections and access
+    /// tokens.
     #[must_use]
     pub fn promql(&self) -> PromqlClient {
-        PromqlClient::new(self.endpoint.clone())
+        PromqlClient(Arc::clone(&self.endpoint))
     }
 
     /// The address, without credentials and parameters.
@@ -81,21 +81,21 @@ impl Prometheus {
         &self.endpoint.address
     }
 
-    /// Whether one query may select several signals: the store matches names by pattern,
-    /// and refused no such query in the last ten minutes.
+    /// Whether one query selects several names: the store refused no such query in the last
+    /// ten minutes.
     #[must_use]
     pub fn combines(&self, now: Timestamp) -> bool {
         let is_recent = |at: Timestamp| at <= now && now.since(at) < SEPARATE_FOR;
-        self.matching == NameMatching::Auto && !self.refused.is_some_and(is_recent)
+        !self.refused.is_some_and(is_recent)
     }
 
-    /// Records that the store refused a query for several signals: each has its own query
+    /// Records that the store refused a query for several names: each has its own query
     /// for the next ten minutes.
     pub fn separate(&mut self, refusal: &Error, now: Timestamp) {
         if self.refused.replace(now).is_none() {
             tracing::info!(
                 source = self.address(),
-                "{refusal}; each field is queried by itself"
+                "{refusal}; each name of a field is queried by itself"
             );
         }
     }
@@ -108,27 +108,7 @@ impl Prometheus {
     /// # Errors
     /// When Prometheus does not answer, or its answer may be partial.
     pub async fn fetch(
-        &mut self,
-        query: &SeriesQuery<'_>,
-        now: Timestamp,
-        take: &mut (dyn FnMut(&Batch) + Send),
-    ) -> Result<Fetched, Error> {
-        self.endpoint.renew().await;
-        let fetched = self.read(query, now, take).await;
-        if let Err(error) = &fetched
-            && error.is_of_name_matching()
-        {
-            self.matching = NameMatching::Exact;
-            tracing::info!(
-                source = self.address(),
-                "the store matches metric names by equality only: each spelling is queried separately"
-            );
-        }
-        fetched
-    }
-
-    async fn read(
-        &mut self,
+        &self,
         query: &SeriesQuery<'_>,
         now: Timestamp,
         take: &mut (dyn FnMut(&Batch) + Send),
@@ -140,18 +120,16 @@ impl Prometheus {
         };
         let mut series = SeriesReader::new(&self.hasher, places.as_ref(), &mut batches, take);
         let mut fetched = Fetched::default();
-        let names = match self.matching {
-            NameMatching::Auto => vec![query::any_name(query.specs)],
-            NameMatching::Exact => query::each_name(query.specs),
+        let names = match self.combines(now) {
+            true => vec![query::any_name(query.specs)],
+            false => query::each_name(query.specs),
         };
         for name in names {
             let matchers = &self.endpoint.settings.matchers;
             let selector = query::range_selector(&name, matchers, query);
             let form = self.endpoint.form(&selector, query.at);
-            let received = self
-                .endpoint
-                .ask(Kind::Poll(now), &form, &mut series)
-                .await?;
+            let asked = self.endpoint.ask(Kind::Poll(now), &form, &mut series);
+            let received = asked.await?;
             fetched.bytes += received.bytes;
             fetched.clock_skew = fetched.clock_skew.or(received.clock_skew);
             self.endpoint.check_matrix(received)?;

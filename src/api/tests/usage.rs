@@ -13,8 +13,8 @@ use crate::provider::rules::tests::FakeObjects;
 use crate::provider::rules::{RuleProvider, RuleStore};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
 use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
-use adapter_rules::answer::Answer as Found;
 use gpu_metrics::inventory::{Pod, PodPhase};
+use prometheus_source::VectorSample;
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1";
 const OLDER: &str = "/apis/metrics.k8s.io/v1beta1";
@@ -33,7 +33,11 @@ struct Prometheus {
 }
 
 impl RuleStore for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> ProviderFuture<'a, Arc<Found>> {
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        _: &'a str,
+    ) -> ProviderFuture<'a, Arc<[VectorSample]>> {
         let at = 1_767_323_045_999;
         let values = match ask.promql.contains("cpu") {
             true => [0.25, 2.0, 1.0, 3.5],
@@ -49,7 +53,7 @@ impl RuleStore for Prometheus {
         samples.push(sample("ns/a/side", side, at + 9000));
         let answer = match self.down {
             true => Err(ProviderError::Unavailable),
-            false => Ok(Arc::new(Found::Vector(samples))),
+            false => Ok(samples.into()),
         };
         Box::pin(ready(answer))
     }

@@ -79,7 +79,7 @@ impl Store {
 type Settings = (Config, Prometheus);
 
 fn settings(url: &str, gpu: &str) -> Settings {
-    let text = format!("prometheus: {{url: '{url}', nameMatching: exact}}\ngpu: {gpu}\n");
+    let text = format!("prometheus: {{url: '{url}'}}\ngpu: {gpu}\n");
     let config = Config::from_yaml("config.yaml", &text, &Flags::default()).unwrap();
     let prometheus = config.prometheus.clone().unwrap();
     let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();

@@ -10,7 +10,6 @@ use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::tests::numbered;
 use crate::provider::{Provider, ProviderFuture};
-use adapter_rules::answer::VectorSample;
 use adapter_rules::raw::RuleEntry;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::{Rule, Rules};
@@ -54,13 +53,16 @@ impl ObjectNames for FakeObjects {
 
 /// Answers to queries, by the text of the query.
 #[derive(Debug, Default)]
-struct Prometheus(BTreeMap<&'static str, Answer>);
+struct Prometheus(BTreeMap<&'static str, Vec<VectorSample>>);
 
 impl RuleStore for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> ProviderFuture<'a, Arc<Answer>> {
-        let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
-        let answer = answer.ok_or(ProviderError::Unavailable);
-        Box::pin(ready(answer))
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        _: &'a str,
+    ) -> ProviderFuture<'a, Arc<[VectorSample]>> {
+        let samples = self.0.get(&*ask.promql).cloned().map(Arc::from);
+        Box::pin(ready(samples.ok_or(ProviderError::Unavailable)))
     }
 }
 
@@ -117,7 +119,7 @@ fn provider(answers: Prometheus) -> Composite {
 
 /// A provider whose Prometheus has these samples for a query.
 fn provider_of(promql: &'static str, samples: Vec<VectorSample>) -> Composite {
-    provider(Prometheus([(promql, Answer::Vector(samples))].into()))
+    provider(Prometheus([(promql, samples)].into()))
 }
 
 /// A provider with rules and without GPU metrics.
@@ -239,20 +241,15 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
 }
 
 #[test]
-fn a_missing_answer_and_a_matrix_are_unavailable() {
-    for answers in [
-        BTreeMap::new(),
-        BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
-    ] {
-        let list = custom(&provider(Prometheus(answers)), "pods", None, "", "");
-        assert_eq!(list, Err(ProviderError::Unavailable));
-    }
+fn a_missing_answer_is_unavailable() {
+    let list = custom(&provider(Prometheus::default()), "pods", None, "", "");
+    assert_eq!(list, Err(ProviderError::Unavailable));
 }
 
 #[test]
 fn external_metrics_have_labels_and_are_found_in_any_case() {
-    let queue = Answer::Vector(vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)]);
-    let scalar = Answer::Scalar(8.0, Timestamp::from_secs(100));
+    let queue = vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)];
+    let scalar = vec![sample(&[], 8.0)];
     let answers = [("max(queue{})", queue), ("scalar(scalar)", scalar)];
     let provider = provider(Prometheus(answers.into()));
     let found = external(&provider, "queue_length").unwrap();

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::*;
-use adapter_rules::answer::VectorSample;
 use adapter_rules::raw::ResourceRulesEntry;
 use adapter_rules::resource::ResourceRules;
 use apimachinery::selector::Selector;
@@ -95,12 +94,12 @@ fn samples(text: &str) -> impl Iterator<Item = VectorSample> {
 /// Samples by the words of the query that has them as its result.
 type Prometheus = &'static [(&'static str, &'static str)];
 
-fn result(prometheus: Prometheus, promql: &str) -> Answer {
+fn result(prometheus: Prometheus, promql: &str) -> Arc<[VectorSample]> {
     let found = prometheus.iter().filter(|(words, _)| {
         let mut words = words.split(' ');
         words.all(|word| promql.contains(word))
     });
-    Answer::Vector(found.flat_map(|(_, text)| samples(text)).collect())
+    found.flat_map(|(_, text)| samples(text)).collect()
 }
 
 fn request(
@@ -126,7 +125,7 @@ fn usage(
     conditions: &RuleConditions,
 ) -> Result<Vec<Usage>, ProviderError> {
     let queries = request.queries.iter();
-    let results = queries.map(|it| Arc::new(result(prometheus, &it.promql)));
+    let results = queries.map(|it| result(prometheus, &it.promql));
     let results: Vec<_> = results.collect();
     request.usage(&results, conditions)
 }

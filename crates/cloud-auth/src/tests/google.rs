@@ -58,44 +58,19 @@ async fn a_service_account_signs_its_assertion() {
 }
 
 #[tokio::test]
-async fn a_federated_identity_impersonates_a_service_account() {
-    let impersonated = r#"{"accessToken": "of-account", "expireTime": "2100-01-01T00:00:00Z"}"#;
-    let issuer = FakeIssuer::start(|asked| match asked.path() {
-        "/sts" => (200, TOKEN.to_owned()),
-        _ => (200, impersonated.to_owned()),
-    })
-    .await;
-    let subject = file(r#"{"id_token": "subject-1"}"#);
-    let account = json!({
-        "type": "external_account", "audience": "//iam.googleapis.com/pool",
-        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
-        "token_url": format!("{}/sts", issuer.url),
-        "service_account_impersonation_url": format!("{}/impersonate", issuer.url),
-        "credential_source": {"file": path(&subject),
-            "format": {"type": "json", "subject_token_field_name": "id_token"}},
-    });
-    let file = file(&account.to_string());
-    let added = authorization(&with_file(&file)).await;
-    assert_eq!(added.unwrap(), "Bearer of-account");
-    let asked = issuer.asked();
-    assert_eq!(asked[0].param("subject_token").unwrap(), "subject-1");
-    let audience = asked[0].param("audience").unwrap();
-    assert_eq!(audience, "//iam.googleapis.com/pool");
-    assert_eq!(asked[1].headers["authorization"], "Bearer google");
-}
-
-#[tokio::test]
 async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
     let http = json!({"type": "service_account", "client_email": "a", "private_key": "hunter2",
         "token_uri": "https://oauth2.example/token"});
-    let external = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
-        "token_url": "http://sts.example/", "credential_source": {"file": "/etc/hostname"}});
+    let mut plain = http.clone();
+    plain["token_uri"] = json!("http://oauth2.example/token");
+    let external = json!({"type": "external_account", "token_url": "https://sts.example/"});
     let user = json!({"type": "authorized_user", "refresh_token": "hunter2"});
     for (content, words) in [
-        (json!("hunter2"), "has no text at /type"),
-        (user, "is neither"),
+        (json!("hunter2"), "has no text at type"),
+        (user, "is not the key of a service account"),
         (http, "has no RSA key"),
-        (external, "has an address without https at /token_url"),
+        (plain, "has an address without https at token_uri"),
+        (external, "Google's frontend proxy"),
     ] {
         let file = file(&content.to_string());
         let error = authorization(&with_file(&file)).await.unwrap_err();

@@ -115,18 +115,6 @@ async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_credential_is_renewed_once_it_is_five_minutes_old() {
-    let scene = Scene::new();
-    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
-    scene.renewed.refused().await;
-    assert_eq!(scene.get(299, Ok((2, 3600))).await, Ok(1));
-    assert_eq!(scene.get(300, Ok((2, 3600))).await, Ok(2));
-    assert_eq!(scene.get(900, Ok((3, 3600))).await, Ok(2));
-    scene.renewed.refused().await;
-    assert_eq!(scene.get(901, Ok((3, 3600))).await, Ok(3));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_delays_no_renewal_and_no_further_attempt() {
     let back = SystemTime::UNIX_EPOCH;
     let scene = Scene::new();

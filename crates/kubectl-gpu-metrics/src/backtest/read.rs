@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use adapter_rules::answer::{Answer, VectorSample};
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals, quote, quote_regex};
 use apimachinery::time::{Timestamp, millis};
@@ -12,9 +11,8 @@ use configuration::Config;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use prometheus_source::prometheus::promql::PromqlClient;
 use prometheus_source::query::any_name;
-use prometheus_source::{Error, ErrorKind};
+use prometheus_source::{Error, ErrorKind, PromqlClient, VectorSample};
 
 use crate::Failure;
 use crate::replay::{Gather, Moment, Past, Plan};
@@ -169,11 +167,8 @@ impl Store<'_> {
     }
 
     async fn vector(&self, promql: &str, at: Timestamp) -> Result<Vec<VectorSample>, Failure> {
-        match self.promql.query(promql, at).await {
-            Ok(Answer::Vector(samples)) => Ok(samples),
-            Ok(_) => Ok(Vec::new()),
-            Err(error) => Err(failed(&error)),
-        }
+        let samples = self.promql.query(promql, at).await;
+        samples.map_err(|error| failed(&error))
     }
 
     /// The pods of the workload according to kube-state-metrics; empty without its data.

@@ -6,18 +6,16 @@ mod stream;
 mod tests;
 mod text;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use serde::Deserialize;
 use siphasher::sip128::SipHasher13;
 
-use gpu_metrics::batch::{Batch, SeriesKey};
+use gpu_metrics::batch::SeriesKey;
 
 pub(crate) use series::SeriesReader;
 pub(crate) use stream::{AnswerDecoder, Elements, Envelope, api_error, parsed};
-pub(crate) use text::{Stop, value};
+pub(crate) use text::{Cursor, malformed};
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
 /// hashers differ, so a series would look new at every poll.
@@ -60,7 +58,7 @@ impl fmt::Debug for KeyHasher {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The JSON text ends too early.
-    #[error("the answer ends in the middle of its JSON text")]
+    #[error("it ends in the middle of its JSON text")]
     Truncated,
     /// Not JSON, or JSON of another form. Its data may be null, as in answers of some
     /// proxies (docs/stores.md, "Answers"): whether there are series is then unknown.
@@ -79,6 +77,9 @@ pub enum DecodeError {
         /// Name of the parts.
         parts: &'static str,
     },
+    /// The result has another type than the query needs.
+    #[error("the result is of the type {0:?} and not of the type of this query")]
+    ResultType(String),
     #[error("{error_type}: {error}")]
     Status {
         /// `errorType`: `bad_data`, `execution`, `timeout`, …
@@ -86,46 +87,4 @@ pub enum DecodeError {
         /// `error`: the message.
         error: String,
     },
-}
-
-/// The meaning of the value NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nan {
-    /// A sample with the value NaN, as in Prometheus.
-    Value,
-    /// A staleness marker, which is no sample: VictoriaMetrics stores no other NaN.
-    StaleMarker,
-}
-
-/// Decodes a whole answer to a range query into `batch`, which is emptied first. Returns
-/// the engine's warnings; an answer with warnings may be partial.
-///
-/// # Errors
-/// See [`DecodeError`]; the batch then holds no series.
-pub fn decode(
-    body: &[u8],
-    hasher: &KeyHasher,
-    batch: &mut Batch,
-) -> Result<Vec<String>, DecodeError> {
-    batch.clear();
-    let mut parts = [Batch::new(batch.signal)];
-    let mut keep = |part: &Batch| batch.append(part);
-    let mut series = SeriesReader::new(hasher, None, &mut parts, &mut keep);
-    let mut decoder = AnswerDecoder::new();
-    decoder.feed(body, &mut series)?;
-    let envelope = decoder.finish(&mut series)?;
-    envelope.check_type("matrix")?;
-    series.finish();
-    Ok(envelope.warnings())
-}
-
-/// The name of a series, from the text of its label set.
-fn name(labels: &str) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(rename = "__name__", borrow)]
-        name: Cow<'a, str>,
-    }
-    let named: Option<Named<'_>> = serde_json::from_str(labels).ok();
-    named.map(|named| named.name)
 }

@@ -4,14 +4,13 @@
 //! delimited and hashed here, and parsed elsewhere when its series is new: invalid JSON
 //! within it is detected only then.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
 use super::stream::{Elements, parsed};
-use super::text::{self, Next, Stop, malformed};
-use super::{DecodeError, KeyHasher, Nan};
+use super::text::{Cursor, malformed};
+use super::{DecodeError, KeyHasher};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Mark, Sample};
 
@@ -31,14 +30,14 @@ const POWERS: [f64; DIGITS + 1] = [
 /// arithmetic on them could overflow.
 const MAX_SECONDS: f64 = 6.3e12;
 
-/// The name of a series as most engines write it. A quote within a value or a name has a
-/// backslash, so that nothing else has this form after a brace or a comma.
+/// The name of a series. A quote within a value or a name has a backslash, so that nothing
+/// else has this form after a brace or a comma.
 const NAME: &str = "\"__name__\":\"";
 
 /// The most series of an answer. The store of samples has room for fewer.
 const MOST_SERIES: usize = 5_000_000;
 
-/// The bytes of samples and labels at which they are handed on.
+/// The bytes of a batch at which it is handed on.
 const FULL: usize = 1 << 20;
 
 /// Reads the series of a matrix into batches, one for each metric, and hands them on.
@@ -49,12 +48,13 @@ pub(crate) struct SeriesReader<'a> {
     batches: &'a mut [Batch],
     /// Takes a batch, which is then emptied.
     take: &'a mut (dyn FnMut(&Batch) + Send),
-    nan: Nan,
-    /// The number of series so far.
+    /// Whether NaN is no sample.
+    skips_nan: bool,
+    /// The series that is being read: the place of its batch, and the batch's size before.
+    begun: Option<(usize, Mark)>,
+    /// The number of series that were handed on.
     pub(crate) series: usize,
     pub(crate) samples: usize,
-    /// The bytes in the batches.
-    bytes: usize,
     name: memmem::Finder<'static>,
 }
 
@@ -65,131 +65,82 @@ impl<'a> SeriesReader<'a> {
         batches: &'a mut [Batch],
         take: &'a mut (dyn FnMut(&Batch) + Send),
     ) -> Self {
-        batches.iter_mut().for_each(Batch::clear);
         Self {
             hasher,
             places,
             batches,
             take,
-            nan: Nan::Value,
+            skips_nan: false,
+            begun: None,
             series: 0,
             samples: 0,
-            bytes: 0,
             name: memmem::Finder::new(NAME),
         }
     }
 
     /// Hands on all batches, also empty ones.
     pub(crate) fn finish(&mut self) {
-        for batch in &mut *self.batches {
-            (self.take)(batch);
-            batch.clear();
+        for place in 0..self.batches.len() {
+            self.hand_on(place);
         }
-        self.bytes = 0;
+    }
+
+    fn hand_on(&mut self, place: usize) {
+        let batch = &mut self.batches[place];
+        self.series += batch.series_len();
+        self.samples += batch.samples_len();
+        (self.take)(batch);
+        batch.clear();
     }
 
     /// The place of the batch for a series with these labels.
-    fn place(&self, labels: &str) -> Result<usize, DecodeError> {
+    fn place(&self, labels: &str) -> Option<usize> {
         let Some(places) = self.places else {
-            return Ok(0);
+            return Some(0);
         };
-        let name = self.name_in(labels);
-        let place = name.and_then(|name| places.get(&*name).copied());
-        place.ok_or(DecodeError::NoName)
+        let at = self.name.find(labels.as_bytes())?;
+        let is_name = matches!(labels.as_bytes()[at - 1], b'{' | b',');
+        let name = &labels[at + NAME.len()..];
+        let name = &name[..memchr(b'"', name.as_bytes())?];
+        places.get(name).copied().filter(|_| is_name)
     }
 
-    fn name_in<'t>(&self, labels: &'t str) -> Option<Cow<'t, str>> {
-        let known_form = self.name.find(labels.as_bytes()).and_then(|at| {
-            let before = labels.as_bytes().get(at.checked_sub(1)?)?;
-            let rest = labels.get(at + NAME.len()..)?;
-            let name = rest.get(..memchr(b'"', rest.as_bytes())?)?;
-            matches!(before, b'{' | b',').then_some(Cow::Borrowed(name))
-        });
-        known_form.or_else(|| super::name(labels))
-    }
-
-    /// Reads the members of a series up to its end. `began` becomes the place
-    /// of its batch, and the batch's size before.
-    fn members<'t>(
-        &mut self,
-        text: &'t str,
-        began: &mut Option<(usize, Mark)>,
-    ) -> Result<&'t str, Stop> {
-        let mut rest = text::after(text, b'{')?;
-        let (mut labels, mut values) = (None, None);
-        let mut is_first = true;
-        loop {
-            let member = match text::next(rest, is_first, b'}')? {
-                Next::Element(member) => member,
-                Next::End(end) => {
-                    rest = end;
-                    break;
-                }
-            };
+    /// Reads the members of a series. The labels come before the samples.
+    fn members(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        text.expect(b'{')?;
+        let (mut labels, mut is_first) = (None, true);
+        while text.has_next(is_first, b'}')? {
             is_first = false;
-            let (key, value) = text::key(member)?;
-            rest = match (key, labels) {
-                ("metric", None) => {
-                    let (found, rest) = text::labels(value)?;
-                    labels = Some(found);
-                    rest
+            match (text.key()?, labels) {
+                ("metric", None) => labels = Some(text.labels()?),
+                ("values", Some(labels)) if self.begun.is_none() => self.begin(labels, text)?,
+                ("metric" | "values", _) => return Err(malformed("the order of a series")),
+                _ => {
+                    text.value()?;
                 }
-                ("metric", Some(_)) => return Err(malformed("an end of the series")),
-                ("values", Some(labels)) if began.is_none() => self.begin(labels, value, began)?,
-                (key, _) => {
-                    let (found, rest) = text::value(value)?;
-                    if key == "values" {
-                        values = Some(found);
-                    }
-                    rest
-                }
-            };
-        }
-        match (labels, values) {
-            (None, _) => Err(malformed("metric")),
-            (Some(labels), Some(values)) if began.is_none() => {
-                self.begin(labels, values, began)?;
-                Ok(rest)
             }
-            (Some(_), _) => Ok(rest),
         }
+        labels.map(drop).ok_or_else(|| malformed("metric"))
     }
 
-    /// Adds a series with the samples at the start of `values`; returns the text after them.
-    fn begin<'t>(
-        &mut self,
-        labels: &str,
-        values: &'t str,
-        began: &mut Option<(usize, Mark)>,
-    ) -> Result<&'t str, Stop> {
-        let place = self.place(labels)?;
-        let batch = self.batches.get_mut(place).ok_or(DecodeError::NoName)?;
-        *began = Some((place, batch.mark()));
+    /// Adds a series with the samples that come next.
+    fn begin(&mut self, labels: &str, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        let place = self.place(labels).ok_or(DecodeError::NoName)?;
+        let batch = &mut self.batches[place];
+        self.begun = Some((place, batch.mark()));
         batch.begin_series(self.hasher.key(labels), labels);
-        samples(values, self.nan, batch)
-    }
-
-    /// Counts a series that was read, and hands the batches on when they are full.
-    fn count(&mut self, samples: usize, bytes: usize) -> Result<(), DecodeError> {
-        self.series += 1;
-        self.samples += samples;
-        self.bytes += bytes;
-        if self.series > MOST_SERIES {
-            return Err(DecodeError::TooMany {
-                limit: MOST_SERIES,
-                parts: "series",
-            });
-        }
-        if self.bytes >= FULL {
-            for batch in self
-                .batches
-                .iter_mut()
-                .filter(|batch| batch.series_len() > 0)
-            {
-                (self.take)(batch);
-                batch.clear();
+        text.expect(b'[')?;
+        let mut is_first = true;
+        while text.has_next(is_first, b']')? {
+            is_first = false;
+            text.expect(b'[')?;
+            let at = time(text)?;
+            text.expect(b',')?;
+            let value = value(text)?;
+            text.expect(b']')?;
+            if !(self.skips_nan && value.is_nan()) {
+                batch.push(Sample { at, value });
             }
-            self.bytes = 0;
         }
         Ok(())
     }
@@ -197,130 +148,112 @@ impl<'a> SeriesReader<'a> {
 
 impl Elements for SeriesReader<'_> {
     /// Reads a series. One without `values` has histograms, and is skipped.
-    fn read<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        let mut began = None;
-        let read = self.members(text, &mut began);
-        let Some((place, before)) = began else {
+    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        let read = self.members(text);
+        let Some((place, before)) = self.begun.take() else {
             return read;
         };
-        let Some(batch) = self.batches.get_mut(place) else {
-            return read;
-        };
-        let samples = batch.samples_len() - before.samples;
-        let bytes = batch.bytes() - before.bytes;
         if read.is_err() {
-            batch.rewind(before);
-        } else {
-            self.count(samples, bytes)?;
+            self.batches[place].rewind(before);
+        } else if self.batches[place].bytes() >= FULL {
+            self.hand_on(place);
+            if self.series > MOST_SERIES {
+                return Err(DecodeError::TooMany {
+                    limit: MOST_SERIES,
+                    parts: "series",
+                });
+            }
         }
         read
     }
 
-    fn nan_means(&mut self, nan: Nan) {
-        self.nan = nan;
+    fn skip_nan(&mut self) {
+        self.skips_nan = true;
     }
 }
 
-/// Reads a list of samples into a batch; returns the text after it.
-fn samples<'t>(text: &'t str, nan: Nan, batch: &mut Batch) -> Result<&'t str, Stop> {
-    let mut rest = text::after(text, b'[')?;
-    let mut is_first = true;
-    loop {
-        let element = match text::next(rest, is_first, b']')? {
-            Next::Element(element) => element,
-            Next::End(rest) => return Ok(rest),
+/// A number without sign and exponent that a text begins with: `digits` divided by a power
+/// of ten.
+struct Decimal {
+    digits: u64,
+    /// How many digits stand before the point.
+    whole: usize,
+    /// How many stand after it.
+    fraction: usize,
+    /// The length of the text.
+    length: usize,
+}
+
+impl Decimal {
+    #[inline]
+    fn at_start_of(text: &str) -> Self {
+        let (digits, whole) = append_digits(text, 0);
+        let number = Self {
+            digits,
+            whole,
+            fraction: 0,
+            length: whole,
         };
-        is_first = false;
-        let (sample, next) = sample(element)?;
-        // VictoriaMetrics marks the end of a series with NaN.
-        if nan == Nan::Value || !sample.value.is_nan() {
-            batch.push(sample);
+        let Some(after_point) = text.get(whole..).and_then(|rest| rest.strip_prefix('.')) else {
+            return number;
+        };
+        let (digits, fraction) = append_digits(after_point, digits);
+        Self {
+            digits,
+            fraction,
+            length: whole + 1 + fraction,
+            ..number
         }
-        rest = next;
     }
 }
 
-/// Reads one sample, `[1700000000.123,"46"]`; returns the text after it.
+/// Appends the digits at the start of a text to a number. Returns it, and how many digits
+/// were appended; if they are too many, the number is wrong.
 #[inline]
-fn sample(text: &str) -> Result<(Sample, &str), Stop> {
-    let (at, rest) = time(text::after(text, b'[')?)?;
-    let (value, rest) = value(text::after(rest, b',')?)?;
-    Ok((Sample { at, value }, text::after(rest, b']')?))
+fn append_digits(text: &str, before: u64) -> (u64, usize) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit);
+    digits.fold((before, 0), |(number, count), digit| {
+        let number = number
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(digit - b'0'));
+        (number, count + 1)
+    })
 }
 
+/// Reads a time in seconds. A double holds current times to a quarter of a microsecond, so
+/// that rounding gives the exact millisecond.
 #[inline]
-fn time(text: &str) -> Result<(Timestamp, &str), Stop> {
-    let text = text::trim(text);
-    let (seconds, whole) = digits(text, 0);
-    let after_point = text.get(whole..).and_then(|rest| rest.strip_prefix('.'));
-    let (millis, fraction) = after_point.map_or((seconds, 0), |rest| digits(rest, seconds));
-    let end = whole + usize::from(after_point.is_some()) + fraction;
-    let is_written_out = (1..=SECONDS).contains(&whole) && (whole == 1 || !text.starts_with('0'));
-    let scale = match (after_point, fraction) {
-        (None, _) => 1000,
-        (Some(_), 1) => 100,
-        (Some(_), 2) => 10,
-        (Some(_), 3) => 1,
-        _ => 0,
+fn time(text: &mut Cursor<'_>) -> Result<Timestamp, DecodeError> {
+    text.trim();
+    let number = Decimal::at_start_of(text.rest);
+    let is_short = (1..=SECONDS).contains(&number.whole) && number.fraction <= 3;
+    let millis = if is_short && text.rest.as_bytes().get(number.length) == Some(&b',') {
+        text.rest = &text.rest[number.length..];
+        number.digits as f64 * POWERS[3 - number.fraction]
+    } else {
+        let seconds: f64 = parsed(text.value()?)?;
+        if seconds.abs() > MAX_SECONDS {
+            return Err(malformed("a time in seconds"));
+        }
+        (seconds * 1000.0).round()
     };
-    match text.as_bytes().get(end) {
-        Some(b',') if is_written_out && scale > 0 => {
-            let at = Timestamp::from_millis(millis as i64 * scale);
-            Ok((at, &text[end..]))
-        }
-        _ => any_time(text),
-    }
-}
-
-/// A time in any form of a number. A double holds current times to a quarter of a
-/// microsecond, so that rounding gives the exact millisecond.
-fn any_time(text: &str) -> Result<(Timestamp, &str), Stop> {
-    let (number, rest) = text::value(text)?;
-    let seconds: f64 = parsed(number)?;
-    if seconds.abs() > MAX_SECONDS {
-        return Err(malformed("a time in seconds"));
-    }
-    let at = Timestamp::from_millis((seconds * 1000.0).round() as i64);
-    Ok((at, rest))
+    Ok(Timestamp::from_millis(millis as i64))
 }
 
 /// Reads a value, which is a string; text that is no number becomes NaN.
 #[inline]
-fn value(text: &str) -> Result<(f64, &str), Stop> {
-    let quoted = text::after(text, b'"')?;
-    let (number, whole) = digits(quoted, 0);
-    let (number, fraction, end) = match quoted.as_bytes().get(whole) {
-        Some(b'.') => {
-            let (number, fraction) = digits(quoted.get(whole + 1..).unwrap_or_default(), number);
-            (number, fraction, whole + 1 + fraction)
+fn value(text: &mut Cursor<'_>) -> Result<f64, DecodeError> {
+    text.trim();
+    if let Some(quoted) = text.rest.strip_prefix('"') {
+        let number = Decimal::at_start_of(quoted);
+        // With so few digits both operands are exact, so that the quotient is the double
+        // nearest to the written number.
+        if (1..=DIGITS).contains(&(number.whole + number.fraction))
+            && quoted.as_bytes().get(number.length) == Some(&b'"')
+        {
+            text.rest = &quoted[number.length + 1..];
+            return Ok(number.digits as f64 / POWERS[number.fraction]);
         }
-        _ => (number, 0, whole),
-    };
-    // With so few digits both operands are exact, so that the quotient is the double
-    // nearest to the written number.
-    if (1..=DIGITS).contains(&(whole + fraction))
-        && quoted.as_bytes().get(end) == Some(&b'"')
-        && let Some(power) = POWERS.get(fraction)
-    {
-        return Ok((number as f64 / power, &quoted[end + 1..]));
     }
-    let (written, rest) = text::string(text)?;
-    let value = match written.contains('\\') {
-        true => f64::NAN,
-        false => written.parse().unwrap_or(f64::NAN),
-    };
-    Ok((value, rest))
-}
-
-/// Appends the digits at the start of a text to the number `before`. Returns the number,
-/// and how many digits were appended; if they are too many, the number is wrong.
-#[inline]
-fn digits(text: &str, before: u64) -> (u64, usize) {
-    let digits = text.bytes().take_while(u8::is_ascii_digit);
-    digits.fold((before, 0), |(number, len), digit| {
-        let number = number
-            .wrapping_mul(10)
-            .wrapping_add(u64::from(digit - b'0'));
-        (number, len + 1)
-    })
+    Ok(text.string()?.parse().unwrap_or(f64::NAN))
 }

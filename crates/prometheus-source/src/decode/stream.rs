@@ -6,10 +6,9 @@
 //! result, or a value beside it.
 
 use serde::Deserialize;
-use serde_json::error::Category;
 
-use super::text::{self, Next, Stop, malformed};
-use super::{DecodeError, Nan};
+use super::DecodeError;
+use super::text::{Cursor, malformed};
 
 /// The most bytes in the buffer, and thus of an element.
 const MOST_BUFFERED: usize = 1 << 20;
@@ -19,15 +18,15 @@ const LEAST_READ: usize = 64 << 10;
 
 /// Reads the elements of a result.
 pub(crate) trait Elements {
-    /// Reads the element at the start of a text, and returns the text after it. After
-    /// [`Stop::Incomplete`] the same element is read again with more of its text.
+    /// Reads the next element. After [`DecodeError::Truncated`] the same element is read again
+    /// with more of its text.
     ///
     /// # Errors
     /// When the element is incomplete or cannot be used.
-    fn read<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop>;
+    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError>;
 
-    /// Says before the first element what the value NaN means.
-    fn nan_means(&mut self, _: Nan) {}
+    /// Says before the first element that NaN is no sample.
+    fn skip_nan(&mut self) {}
 }
 
 /// Skips every element.
@@ -35,40 +34,30 @@ pub(crate) trait Elements {
 pub(crate) struct Skipped;
 
 impl Elements for Skipped {
-    fn read<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        text::value(text).map(|(_, rest)| rest)
+    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        text.value().map(drop)
     }
 }
 
 /// What an answer says beside its elements.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Envelope {
     status: Option<String>,
-    pub(crate) result_type: Option<String>,
+    result_type: Option<String>,
     error_type: Option<String>,
     error: Option<String>,
     warnings: Option<Vec<String>>,
     is_partial: Option<bool>,
-    has_data: bool,
     has_result: bool,
 }
 
-/// The object or list that the next byte belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Beginning,
+/// The object or list that is read: the answer, its object `data`, or the list of elements,
+/// which is `data.result` or `data` itself.
+#[derive(Clone, Copy, Debug)]
+enum Part {
     Answer,
-    /// The object `data`.
     Data,
-    /// The list `data.result`, or a list that is `data` itself.
-    Result(List),
-    End,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
-    OfData,
-    OfAnswer,
+    Elements,
 }
 
 /// Reads one answer.
@@ -77,8 +66,10 @@ pub(crate) struct AnswerDecoder {
     buffer: Vec<u8>,
     /// The size of the buffer from which reading makes sense.
     wanted: usize,
-    place: Place,
-    /// Whether nothing was read of the current object or list.
+    /// The parts that have begun and not ended, the innermost last.
+    open: Vec<Part>,
+    has_begun: bool,
+    /// Whether nothing was read of the innermost part.
     is_first: bool,
     envelope: Envelope,
 }
@@ -88,7 +79,8 @@ impl AnswerDecoder {
         Self {
             buffer: Vec::new(),
             wanted: LEAST_READ,
-            place: Place::Beginning,
+            open: Vec::new(),
+            has_begun: false,
             is_first: true,
             envelope: Envelope::default(),
         }
@@ -125,9 +117,9 @@ impl AnswerDecoder {
     /// When the answer ends too early, is an error, or has no data.
     pub(crate) fn finish(mut self, elements: &mut impl Elements) -> Result<Envelope, DecodeError> {
         self.read_buffer(elements)?;
-        match self.place {
-            Place::End if self.buffer.is_empty() => self.envelope.of_success(),
-            _ => Err(DecodeError::Truncated),
+        match self.has_begun && self.open.is_empty() && self.buffer.is_empty() {
+            true => self.envelope.of_success(),
+            false => Err(DecodeError::Truncated),
         }
     }
 
@@ -137,132 +129,93 @@ impl AnswerDecoder {
         let whole = match std::str::from_utf8(&buffer) {
             Ok(whole) => whole,
             // A character is cut at the end.
-            Err(error) if error.error_len().is_none() => buffer
-                .get(..error.valid_up_to())
-                .and_then(|bytes| std::str::from_utf8(bytes).ok())
-                .unwrap_or_default(),
+            Err(error) if error.error_len().is_none() => {
+                let whole = std::str::from_utf8(&buffer[..error.valid_up_to()]);
+                whole.unwrap_or_default()
+            }
             Err(error) => return Err(DecodeError::NotAnAnswer(error.to_string())),
         };
-        let mut rest = text::trim(whole);
-        let stop = loop {
-            match self.step(rest, elements) {
-                Ok(next) => rest = text::trim(next),
-                Err(stop) => break stop,
-            }
-        };
-        let read = whole.len() - rest.len();
-        match stop {
-            Stop::Refused(error) => Err(error),
-            Stop::Incomplete => {
-                buffer.drain(..read);
-                // An element is read again only if much more of it has arrived.
-                self.wanted = LEAST_READ.max(2 * buffer.len()).min(MOST_BUFFERED);
-                self.buffer = buffer;
-                Ok(())
+        let mut text = Cursor::new(whole);
+        loop {
+            text.trim();
+            let mut ahead = text;
+            match self.step(&mut ahead, elements) {
+                Ok(()) => text = ahead,
+                Err(DecodeError::Truncated) => break,
+                Err(error) => return Err(error),
             }
         }
+        buffer.drain(..whole.len() - text.rest.len());
+        // An element is read again only if much more of it has arrived.
+        self.wanted = LEAST_READ.max(2 * buffer.len()).min(MOST_BUFFERED);
+        self.buffer = buffer;
+        Ok(())
     }
 
     /// Reads one member of an object or one element of a list.
-    fn step<'t>(&mut self, text: &'t str, elements: &mut impl Elements) -> Result<&'t str, Stop> {
-        match self.place {
-            Place::Beginning => {
-                let rest = text::after(text, b'{')?;
-                Ok(self.enter(Place::Answer, rest))
-            }
-            Place::Answer => self.member_of_answer(text),
-            Place::Data => self.member_of_data(text),
-            Place::Result(list) => match text::next(text, self.is_first, b']')? {
-                Next::Element(element) => {
-                    let rest = elements.read(element)?;
-                    self.is_first = false;
-                    Ok(rest)
-                }
-                Next::End(rest) => {
-                    let outer = match list {
-                        List::OfData => Place::Data,
-                        List::OfAnswer => Place::Answer,
-                    };
-                    Ok(self.leave(outer, rest))
-                }
-            },
-            Place::End if text.is_empty() => Err(Stop::Incomplete),
-            Place::End => Err(malformed("the end of the answer")),
-        }
-    }
-
-    fn enter<'t>(&mut self, place: Place, rest: &'t str) -> &'t str {
-        (self.place, self.is_first) = (place, true);
-        rest
-    }
-
-    fn leave<'t>(&mut self, place: Place, rest: &'t str) -> &'t str {
-        (self.place, self.is_first) = (place, false);
-        rest
-    }
-
-    fn member_of_answer<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        let member = match text::next(text, self.is_first, b'}')? {
-            Next::Element(member) => member,
-            Next::End(rest) => return Ok(self.leave(Place::End, rest)),
+    fn step(
+        &mut self,
+        text: &mut Cursor<'_>,
+        elements: &mut impl Elements,
+    ) -> Result<(), DecodeError> {
+        let Some(part) = self.open.last().copied() else {
+            return match text.peek()? {
+                b'{' if !self.has_begun => self.enter(Part::Answer, text),
+                _ if self.has_begun => Err(malformed("the end of the answer")),
+                _ => Err(malformed('{')),
+            };
         };
-        let (key, rest) = text::key(member)?;
-        if key == "data" {
-            match text::peek(rest)? {
-                b'{' => {
-                    self.envelope.has_data = true;
-                    return Ok(self.enter(Place::Data, &text::trim(rest)[1..]));
+        let end = if let Part::Elements = part {
+            b']'
+        } else {
+            b'}'
+        };
+        if !text.has_next(self.is_first, end)? {
+            self.open.pop();
+        } else if let Part::Elements = part {
+            elements.read(text)?;
+        } else {
+            let key = text.key()?;
+            match (part, key, text.peek()?) {
+                (Part::Answer, "data", b'{') => return self.enter(Part::Data, text),
+                (Part::Answer, "data", b'[') | (Part::Data, "result", b'[') => {
+                    self.envelope.has_result = true;
+                    return self.enter(Part::Elements, text);
                 }
-                b'[' => {
-                    (self.envelope.has_data, self.envelope.has_result) = (true, true);
-                    return Ok(self.enter(Place::Result(List::OfAnswer), &text::trim(rest)[1..]));
-                }
-                _ => {}
+                _ => self.envelope.set(key, text.value()?)?,
             }
         }
-        let (value, rest) = text::value(rest)?;
-        let envelope = &mut self.envelope;
-        match key {
-            "status" => envelope.status = parsed(value)?,
-            "errorType" => envelope.error_type = parsed(value)?,
-            "error" => envelope.error = parsed(value)?,
-            "warnings" => envelope.warnings = parsed(value)?,
-            "isPartial" => envelope.is_partial = parsed(value)?,
-            _ => {}
-        }
         self.is_first = false;
-        Ok(rest)
+        Ok(())
     }
 
-    fn member_of_data<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        let member = match text::next(text, self.is_first, b'}')? {
-            Next::Element(member) => member,
-            Next::End(rest) => return Ok(self.leave(Place::Answer, rest)),
-        };
-        let (key, rest) = text::key(member)?;
-        if key == "result" && text::peek(rest)? == b'[' {
-            self.envelope.has_result = true;
-            return Ok(self.enter(Place::Result(List::OfData), &text::trim(rest)[1..]));
-        }
-        let (value, rest) = text::value(rest)?;
-        if key == "resultType" {
-            self.envelope.result_type = parsed(value)?;
-        }
-        self.is_first = false;
-        Ok(rest)
+    fn enter(&mut self, part: Part, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        (self.has_begun, self.is_first) = (true, true);
+        self.open.push(part);
+        let bracket = text.peek()?;
+        text.expect(bracket)
     }
 }
 
 impl Envelope {
+    /// Keeps the value of a member of the answer or of its `data`.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), DecodeError> {
+        match key {
+            "status" => self.status = parsed(value)?,
+            "resultType" => self.result_type = parsed(value)?,
+            "errorType" => self.error_type = parsed(value)?,
+            "error" => self.error = parsed(value)?,
+            "warnings" => self.warnings = parsed(value)?,
+            "isPartial" => self.is_partial = parsed(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn of_success(self) -> Result<Self, DecodeError> {
-        let missing = |part: &str| {
-            let text = format!("its {part} is null or missing");
-            Err(DecodeError::NotAnAnswer(text))
-        };
         match self.status.as_deref() {
-            Some("success") if !self.has_data => missing("data"),
-            Some("success") if !self.has_result => missing("data.result"),
-            Some("success") => Ok(self),
+            Some("success") if self.has_result => Ok(self),
+            Some("success") => Err(malformed("its data or its data.result")),
             Some("error") => Err(DecodeError::Status {
                 error_type: self.error_type.unwrap_or_default(),
                 error: self.error.unwrap_or_default(),
@@ -273,18 +226,19 @@ impl Envelope {
         }
     }
 
+    /// The type of the result; empty if the answer states none.
+    pub(crate) fn result_type(&self) -> &str {
+        self.result_type.as_deref().unwrap_or_default()
+    }
+
     /// Checks the type of the result.
     ///
     /// # Errors
     /// When it is another one.
     pub(crate) fn check_type(&self, wanted: &str) -> Result<(), DecodeError> {
-        match self.result_type.as_deref() {
-            Some(found) if found == wanted => Ok(()),
-            found => {
-                let found = found.unwrap_or("missing");
-                let text = format!("resultType is {found:?} and not {wanted:?}");
-                Err(DecodeError::NotAnAnswer(text))
-            }
+        match self.result_type() {
+            found if found == wanted => Ok(()),
+            found => Err(DecodeError::ResultType(found.to_owned())),
         }
     }
 
@@ -312,10 +266,5 @@ pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
 
 /// A value whose text is complete.
 pub(crate) fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, DecodeError> {
-    serde_json::from_str(text).map_err(|error| match error.classify() {
-        Category::Eof => DecodeError::Truncated,
-        Category::Data | Category::Syntax | Category::Io => {
-            DecodeError::NotAnAnswer(error.to_string())
-        }
-    })
+    serde_json::from_str(text).map_err(|error| DecodeError::NotAnAnswer(error.to_string()))
 }

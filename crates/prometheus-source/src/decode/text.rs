@@ -1,4 +1,5 @@
-//! JSON text of which only the beginning may have arrived.
+//! JSON text of which only the beginning may have arrived. [`DecodeError::Truncated`] means
+//! that more of it is needed.
 
 use std::fmt;
 
@@ -6,162 +7,152 @@ use memchr::{memchr, memchr2};
 
 use super::DecodeError;
 
-/// Why reading a text ends before its value does.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// More of the text must arrive.
-    Incomplete,
-    /// The text cannot be used.
-    Refused(DecodeError),
+/// The error of a text that has something else where `wanted` must be. The text is not
+/// repeated, because a part of a secret would not be masked.
+pub(crate) fn malformed(wanted: impl fmt::Display) -> DecodeError {
+    DecodeError::NotAnAnswer(format!("{wanted} is missing"))
 }
 
-impl From<DecodeError> for Stop {
-    fn from(error: DecodeError) -> Self {
-        Self::Refused(error)
+/// Reads a text from its start on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'t> {
+    /// What is not yet read.
+    pub(crate) rest: &'t str,
+}
+
+impl<'t> Cursor<'t> {
+    pub(crate) const fn new(text: &'t str) -> Self {
+        Self { rest: text }
     }
-}
 
-/// A text that has something else where `wanted` must be. The text is not repeated, because
-/// a part of a secret would not be masked.
-pub(crate) fn malformed(wanted: impl fmt::Display) -> Stop {
-    DecodeError::NotAnAnswer(format!("{wanted} is missing")).into()
-}
-
-/// The text without white space at its start.
-#[inline]
-pub(crate) fn trim(text: &str) -> &str {
-    match text.as_bytes().first() {
-        Some(b' ' | b'\t' | b'\n' | b'\r') => text.trim_start_matches([' ', '\t', '\n', '\r']),
-        _ => text,
-    }
-}
-
-/// The first byte after white space.
-pub(crate) fn peek(text: &str) -> Result<u8, Stop> {
-    trim(text).bytes().next().ok_or(Stop::Incomplete)
-}
-
-/// The text after the ASCII character `token`, which comes next.
-#[inline]
-pub(crate) fn after(text: &str, token: u8) -> Result<&str, Stop> {
-    let text = trim(text);
-    match text.as_bytes().first() {
-        Some(byte) if *byte == token => Ok(&text[1..]),
-        Some(_) => Err(malformed(char::from(token))),
-        None => Err(Stop::Incomplete),
-    }
-}
-
-/// The text after the end of an object or list, or the text of its next element: elements
-/// are separated by commas.
-#[derive(Debug)]
-pub(crate) enum Next<'t> {
-    Element(&'t str),
-    End(&'t str),
-}
-
-/// What follows in an object or list that ends with `end`.
-#[inline]
-pub(crate) fn next<'t>(text: &'t str, is_first: bool, end: u8) -> Result<Next<'t>, Stop> {
-    let text = trim(text);
-    match text.as_bytes().first() {
-        None => Err(Stop::Incomplete),
-        Some(byte) if *byte == end => Ok(Next::End(&text[1..])),
-        Some(b',') if !is_first => Ok(Next::Element(trim(&text[1..]))),
-        Some(_) if is_first => Ok(Next::Element(text)),
-        Some(_) => Err(malformed(',')),
-    }
-}
-
-/// Splits a text after the string at its start, without its quotes and with its escapes.
-#[inline]
-pub(crate) fn string(text: &str) -> Result<(&str, &str), Stop> {
-    let text = after(text, b'"')?;
-    let mut from = 0;
-    loop {
-        let at = memchr2(b'"', b'\\', &text.as_bytes()[from..]).ok_or(Stop::Incomplete)? + from;
-        if text.as_bytes()[at] == b'"' {
-            return Ok((&text[..at], &text[at + 1..]));
-        }
-        from = at + 2;
-        if from > text.len() {
-            return Err(Stop::Incomplete);
+    /// Skips white space.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        if let Some(b' ' | b'\t' | b'\n' | b'\r') = self.rest.as_bytes().first() {
+            self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
         }
     }
-}
 
-/// Splits a text after the name of an object's member and its colon.
-#[inline]
-pub(crate) fn key(text: &str) -> Result<(&str, &str), Stop> {
-    let (key, rest) = string(text)?;
-    Ok((key, after(rest, b':')?))
-}
-
-/// Splits a text after the value of any kind at its start. The value's brackets are not
-/// matched by kind, and its strings and numbers are not checked: a parser reads it later.
-pub(crate) fn value(text: &str) -> Result<(&str, &str), Stop> {
-    let text = trim(text);
-    let rest = match text.as_bytes().first() {
-        None => return Err(Stop::Incomplete),
-        Some(b'"') => string(text)?.1,
-        Some(b'{' | b'[') => after_nested(text)?,
-        Some(_) => {
-            let is_end = |c: char| matches!(c, ',' | ']' | '}') || c.is_ascii_whitespace();
-            &text[text.find(is_end).ok_or(Stop::Incomplete)?..]
-        }
-    };
-    let length = text.len() - rest.len();
-    match length {
-        0 => Err(malformed("a value")),
-        _ => Ok((&text[..length], rest)),
+    /// The first byte after white space.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Result<u8, DecodeError> {
+        self.trim();
+        let first = self.rest.as_bytes().first();
+        first.copied().ok_or(DecodeError::Truncated)
     }
-}
 
-/// The text after the object or list at its start.
-fn after_nested(text: &str) -> Result<&str, Stop> {
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = text.as_bytes().get(at) {
-        match byte {
-            b'"' => {
-                at = text.len() - string(&text[at..])?.1.len();
-                continue;
+    /// Splits the text, which has a boundary of characters there.
+    #[inline]
+    fn take(&mut self, length: usize) -> &'t str {
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    /// Skips the ASCII character `token`, which comes next.
+    #[inline]
+    pub(crate) fn expect(&mut self, token: u8) -> Result<(), DecodeError> {
+        if self.peek()? != token {
+            return Err(malformed(char::from(token)));
+        }
+        self.take(1);
+        Ok(())
+    }
+
+    /// Whether an object or list that ends with `end` has a further element, which is read
+    /// next. Otherwise skips the end.
+    #[inline]
+    pub(crate) fn has_next(&mut self, is_first: bool, end: u8) -> Result<bool, DecodeError> {
+        if self.peek()? == end {
+            self.take(1);
+            return Ok(false);
+        }
+        if !is_first {
+            self.expect(b',')?;
+            self.trim();
+        }
+        Ok(true)
+    }
+
+    /// A string without its quotes and with its escapes.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<&'t str, DecodeError> {
+        self.expect(b'"')?;
+        let bytes = self.rest.as_bytes();
+        let mut from = 0;
+        loop {
+            let found = bytes.get(from..).and_then(|it| memchr2(b'"', b'\\', it));
+            let at = found.ok_or(DecodeError::Truncated)? + from;
+            if bytes[at] == b'"' {
+                let string = self.take(at);
+                self.take(1);
+                return Ok(string);
             }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        at += 1;
-        if depth == 0 {
-            return Ok(&text[at..]);
+            from = at + 2;
         }
     }
-    Err(Stop::Incomplete)
-}
 
-/// Splits a text after the label set at its start. The values of labels are strings, so
-/// that the first closing brace after the end of a string ends the set.
-#[inline]
-pub(crate) fn labels(text: &str) -> Result<(&str, &str), Stop> {
-    let text = trim(text);
-    if peek(text)? != b'{' {
-        return Err(DecodeError::NotAnAnswer("metric is no object".to_owned()).into());
+    /// The name of an object's member; skips its colon.
+    #[inline]
+    pub(crate) fn key(&mut self) -> Result<&'t str, DecodeError> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
     }
-    let bytes = text.as_bytes();
-    let end = memchr(b'}', bytes).ok_or(Stop::Incomplete)?;
-    let is_after_a_string = match bytes.get(end.saturating_sub(2)..end) {
-        // The quote may begin a string or be a part of one.
-        Some(
-            [
-                b'{' | b':' | b',' | b'\\' | b' ' | b'\t' | b'\n' | b'\r',
-                b'"',
-            ],
-        ) => false,
-        Some([_, b'"']) => true,
-        _ => false,
-    };
-    match is_after_a_string {
-        true => Ok(text.split_at(end + 1)),
-        false => value(text),
+
+    /// The text of a value of any kind. Its brackets are not matched by kind, and its strings
+    /// and numbers are not checked: a parser reads it later.
+    pub(crate) fn value(&mut self) -> Result<&'t str, DecodeError> {
+        let text = match self.peek()? {
+            b'"' | b'{' | b'[' => self.nested()?,
+            _ => {
+                let is_end = |c: char| matches!(c, ',' | ']' | '}') || c.is_ascii_whitespace();
+                let length = self.rest.find(is_end);
+                self.take(length.ok_or(DecodeError::Truncated)?)
+            }
+        };
+        match text {
+            "" => Err(malformed("a value")),
+            text => Ok(text),
+        }
+    }
+
+    /// The text of a string, object or list.
+    fn nested(&mut self) -> Result<&'t str, DecodeError> {
+        let mut at = 0;
+        let mut depth = 0_usize;
+        loop {
+            match self.rest.as_bytes().get(at) {
+                None => return Err(DecodeError::Truncated),
+                Some(b'"') => {
+                    let mut inner = Self::new(&self.rest[at..]);
+                    inner.string()?;
+                    at = self.rest.len() - inner.rest.len() - 1;
+                }
+                Some(b'{' | b'[') => depth += 1,
+                Some(b'}' | b']') => depth -= 1,
+                Some(_) => {}
+            }
+            at += 1;
+            if depth == 0 {
+                return Ok(self.take(at));
+            }
+        }
+    }
+
+    /// The text of a label set. The values of labels are strings, so that the first closing
+    /// brace after the end of a string ends the set.
+    #[inline]
+    pub(crate) fn labels(&mut self) -> Result<&'t str, DecodeError> {
+        if self.peek()? != b'{' {
+            return Err(DecodeError::NotAnAnswer("metric is no object".to_owned()));
+        }
+        let bytes = self.rest.as_bytes();
+        let end = memchr(b'}', bytes).ok_or(DecodeError::Truncated)?;
+        // A quote after one of these may begin a string or be a part of one.
+        match bytes.get(end.saturating_sub(2)..end) {
+            Some([before, b'"']) if !b"{:,\\ \t\n\r".contains(before) => Ok(self.take(end + 1)),
+            _ => self.value(),
+        }
     }
 }

@@ -3,20 +3,19 @@
 use super::*;
 
 #[test]
-fn an_excerpt_is_one_short_line_without_markup() {
-    let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
-    assert_eq!(excerpt(html), "502 Bad Gateway nginx");
+fn an_excerpt_is_one_short_line() {
+    assert_eq!(excerpt(" 502\r\nBad\u{7}Gateway\n"), "502 Bad Gateway");
     let kept = excerpt(&format!("error of {}: the cause", "é".repeat(5000)));
     assert!(
         kept.starts_with("error of éé") && kept.ends_with("éé: the cause"),
         "{kept}"
     );
     assert!(kept.contains("é … é"), "{kept}");
-    assert!(kept.len() < EXCERPT_HEAD + EXCERPT_TAIL + 10);
+    assert!(kept.chars().count() < EXCERPT_HEAD + EXCERPT_TAIL + 10);
 }
 
 fn refused(status: u16, text: &str) -> Error {
-    Error::of_status("http://p", status, text, &excerpt(text))
+    Error::refused("http://p", status, text, excerpt(text))
 }
 
 /// A status and a part of the store's text; the cause, and a part of the remedy.
@@ -28,14 +27,12 @@ const REFUSALS: &str = r#"
 504 upstream => Query
 429 too many requests: rate limit exceeded => Store raise gpu.poll or the limits of the server
 404 page not found => Store check the path prefix in prometheus.url
-400 remoteAddr: "10.0.0.1:1"; unsupported path requested: "/x/api/v1/query" => Store check the path prefix in prometheus.url
 401 no org id => Store name the tenant in prometheus.headers (X-Scope-OrgID)
 403 limit => Store check prometheus.auth
 400 bad_data: parse error => Query
-400 bad_data: =~ is an unsupported matchtype for the __name__ label => NameMatching set prometheus.nameMatching: exact
+400 bad_data: =~ is an unsupported matchtype for the __name__ label => Query
 405 - => Query set prometheus.verb
 414 - => Query set prometheus.verb: POST
-422 execution: unavailable with Prometheus Agent => Query point prometheus.url at the store it writes to
 500 internal: unexpected EOF => Query
 502 - => Store
 302 - => Store redirects are not followed
@@ -48,27 +45,21 @@ fn each_refusal_has_its_cause_and_its_remedy() {
         let (status, text) = said.split_once(' ').unwrap();
         let (cause, remedy) = wanted.split_once(' ').unwrap_or((wanted, ""));
         let error = refused(status.parse().unwrap(), text);
-        assert_eq!(format!("{:?}", error.cause), cause, "{row}");
         assert_eq!(error.is_of_query(), cause != "Store", "{row}");
         assert!(error.to_string().contains(remedy), "{error}");
     }
-    let failed = |error_type, error| Error::of_query("http://p", error_type, error, error);
-    assert!(failed("timeout", "").is_of_query());
-    assert!(failed("execution", "too many samples").is_of_query());
 }
 
 #[test]
 fn a_finding_has_neither_the_address_nor_the_text_of_the_store() {
-    let skew = |skew_ms| Error::new(ErrorKind::ClockSkew, "http://p", skew_text(skew_ms));
+    let skew = Error::new(ErrorKind::ClockSkew, "http://p", "its clock is 1m30s ahead");
     let tls = Error::new(ErrorKind::Tls, "http://p", "TLS: UnknownIssuer");
-    let ahead = "clock_skew: its clock is 1m30s ahead of this server's clock; set the clocks";
-    let behind = "clock_skew: this server's clock is 1h ahead of its clock; set the clocks";
+    let ahead = "clock_skew: its clock is 1m30s ahead; set the clocks";
     for (error, words) in [
         (tls, "tls; check prometheus.tls"),
         (refused(404, "no"), "rejected; check the path prefix"),
         (refused(500, "no"), "server_error; see the server's log"),
-        (skew(90_500), ahead),
-        (skew(-3_600_000), behind),
+        (skew, ahead),
     ] {
         let (how, remedy) = error.finding();
         let told = format!("{how}; {remedy}");

@@ -3,22 +3,22 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::{StatusCode, header};
 use reqwest::{Client, Response};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
-use crate::decode::{AnswerDecoder, DecodeError, Elements, Envelope, Nan};
-use crate::error::{Cause, Error, ErrorKind, skew_text};
+use crate::decode::{AnswerDecoder, DecodeError, Elements, Envelope};
+use crate::error::{Error, ErrorKind};
 use crate::query;
 use crate::settings::{Auth, Compression, PrometheusSettings, Verb};
-use apimachinery::condition::Condition;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use cloud_auth::{Authenticator, CloudAuthError};
 
-use super::clock::clock_skew;
+use super::clock::{clock_skew, skew_text};
 use super::transport;
 
 /// The largest accepted skew of the clocks. NTP keeps them within seconds; beyond half a
@@ -39,19 +39,20 @@ const MOST_RULE_BYTES: usize = 32 << 20;
 /// How much of the beginning of an answer is kept for its error message.
 const BEGINNING_BYTES: usize = 16 << 10;
 
-/// Sends queries to one Prometheus. Clones share connections and access tokens.
-#[derive(Clone)]
+/// Sends queries to one Prometheus.
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
     /// For messages, without credentials and parameters.
-    pub(super) address: Arc<str>,
-    authenticator: Option<Arc<Authenticator>>,
+    pub(super) address: String,
+    authenticator: Option<Authenticator>,
     /// The bytes that answers to rules may still have.
-    rule_bytes: Arc<Semaphore>,
+    rule_bytes: Semaphore,
+    client: ArcSwap<BuiltClient>,
+}
+
+struct BuiltClient {
     client: Client,
     material: TlsMaterial,
-    /// Whether the changed certificate files can be used.
-    condition: Condition<Error, ()>,
 }
 
 /// The purpose of a query, which decides its path and its limits.
@@ -79,19 +80,8 @@ impl Kind {
 
     const fn most_bytes(self) -> usize {
         match self {
-            Self::Poll(_) | Self::Series => MOST_BYTES,
-            Self::Rule => MOST_RULE_BYTES,
+            Self::Poll(_) | Self::Series | Self::Rule => MOST_BYTES,
             Self::Range => MOST_KEPT_BYTES,
-        }
-    }
-
-    /// The remedy for an answer that is too large.
-    const fn remedy(self) -> &'static str {
-        match self {
-            Self::Poll(_) => "narrow prometheus.matchers",
-            Self::Rule => "aggregate in the query, or select less",
-            Self::Range => "select a shorter period",
-            Self::Series => "narrow the seriesQuery",
         }
     }
 }
@@ -105,7 +95,7 @@ pub(super) struct Received {
     /// not compared.
     pub(super) clock_skew: Option<i64>,
     /// Secrets that messages must not repeat.
-    pub(super) secrets: Secrets,
+    secrets: Secrets,
 }
 
 impl Endpoint {
@@ -114,14 +104,12 @@ impl Endpoint {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut shown = settings.url.clone();
         shown.set_query(None);
-        let address: Arc<str> = shown.as_str().trim_end_matches('/').into();
+        let address = shown.as_str().trim_end_matches('/').to_owned();
         let authenticator = match &settings.auth {
             Auth::Cloud(method) => {
                 let variables = Box::new(|name: &str| std::env::var(name).ok());
                 let made = Authenticator::new(method.clone(), &settings.url, variables);
-                Some(Arc::new(
-                    made.map_err(|why| unauthenticated(&address, &why))?,
-                ))
+                Some(made.map_err(|why| unauthenticated(&address, &why))?)
             }
             _ => None,
         };
@@ -131,21 +119,18 @@ impl Endpoint {
             settings,
             address,
             authenticator,
-            rule_bytes: Arc::new(Semaphore::new(MOST_RULE_BYTES)),
-            client,
-            material,
-            condition: Condition::default(),
+            rule_bytes: Semaphore::new(MOST_RULE_BYTES),
+            client: ArcSwap::from_pointee(BuiltClient { client, material }),
         })
     }
 
     /// The parameters of a query at a time. After the timeout the store stops the query,
     /// because the client no longer waits.
     pub(super) fn form(&self, promql: &str, at: Timestamp) -> String {
-        let timeout = format_duration(self.settings.timeout);
         query::form([
             ("query", promql),
             ("time", &at.to_string()),
-            ("timeout", &timeout),
+            ("timeout", &format_duration(self.settings.timeout)),
         ])
     }
 
@@ -170,9 +155,10 @@ impl Endpoint {
         if response.status() != StatusCode::OK {
             return Err(transport::refusal(&self.address, response, &secrets).await);
         }
-        // VictoriaMetrics names its host.
+        // VictoriaMetrics, which names its host, marks the end of a series with NaN and has no
+        // other NaN.
         if response.headers().contains_key("x-server-hostname") {
-            elements.nan_means(Nan::StaleMarker);
+            elements.skip_nan();
         }
         let (envelope, bytes) = self.receive(kind, response, &secrets, elements).await?;
         Ok(Received {
@@ -191,61 +177,45 @@ impl Endpoint {
         elements: &mut (impl Elements + Send),
     ) -> Result<(Envelope, usize), Error> {
         let mut decoder = AnswerDecoder::new();
-        let mut beginning = Vec::new();
-        let mut bytes = 0;
+        let (mut beginning, mut bytes) = (Vec::new(), 0);
         // Returned when the answer was read.
         let mut held = Vec::new();
-        let refused = |error, beginning: &[u8], bytes| {
-            let error = self.unusable(error, beginning, bytes, secrets);
-            match error.kind() {
-                ErrorKind::TooLarge => error.with_remedy(kind.remedy()),
-                _ => error,
-            }
-        };
         let broken = |error| transport::failure(&self.address, self.settings.timeout, &error);
+        let too_large = |what: &str, most: usize| {
+            let text = format!("{what} larger than {most} bytes");
+            self.failed(ErrorKind::TooLarge, text)
+        };
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             let room = BEGINNING_BYTES - beginning.len();
             beginning.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
             bytes += chunk.len();
-            let too_large = |what: &str| {
-                let text = format!("{what} larger than {} bytes", kind.most_bytes());
-                let error = self.failed(ErrorKind::TooLarge, text).because(Cause::Query);
-                Err(error.with_remedy(kind.remedy()))
-            };
             if bytes > kind.most_bytes() {
-                return too_large("the answer is");
+                return Err(too_large("the answer is", kind.most_bytes()));
             }
-            if matches!(kind, Kind::Rule) {
-                match self
-                    .rule_bytes
-                    .try_acquire_many(u32::try_from(chunk.len()).unwrap_or(u32::MAX))
-                {
-                    Ok(permit) => held.push(permit),
-                    Err(_) => return too_large("this answer and other answers to rules are"),
-                }
+            if let Kind::Rule = kind {
+                let size = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+                let permit = self.rule_bytes.try_acquire_many(size);
+                let what = "this answer and other answers to rules are";
+                held.push(permit.map_err(|_| too_large(what, MOST_RULE_BYTES))?);
             }
-            decoder
-                .feed(&chunk, elements)
-                .map_err(|error| refused(error, &beginning, bytes))?;
+            let fed = decoder.feed(&chunk, elements);
+            fed.map_err(|error| self.unusable(error, &beginning, secrets))?;
         }
         let envelope = decoder.finish(elements);
-        let envelope = envelope.map_err(|error| refused(error, &beginning, bytes))?;
+        let envelope = envelope.map_err(|error| self.unusable(error, &beginning, secrets))?;
         Ok((envelope, bytes))
     }
 
-    fn failed(&self, kind: ErrorKind, text: impl Into<String>) -> Error {
-        Error::new(kind, &*self.address, text)
+    pub(super) fn failed(&self, kind: ErrorKind, text: impl Into<String>) -> Error {
+        Error::new(kind, self.address.as_str(), text)
     }
 
     /// Refuses an answer of another type, or with the engine's warnings.
     pub(super) fn check_matrix(&self, received: Received) -> Result<(), Error> {
-        let Received {
-            envelope, secrets, ..
-        } = received;
-        envelope
-            .check_type("matrix")
-            .map_err(|error| self.unusable(error, b"", 0, &secrets))?;
-        let warnings = envelope.warnings();
+        let secrets = &received.secrets;
+        let checked = received.envelope.check_type("matrix");
+        checked.map_err(|error| self.unusable(error, b"", secrets))?;
+        let warnings = received.envelope.warnings();
         if warnings.is_empty() {
             return Ok(());
         }
@@ -254,71 +224,70 @@ impl Endpoint {
         Err(self.failed(ErrorKind::Partial, text))
     }
 
-    /// The error of an answer with this beginning and size.
-    pub(super) fn unusable(
-        &self,
-        error: DecodeError,
-        beginning: &[u8],
-        bytes: usize,
-        secrets: &Secrets,
-    ) -> Error {
+    /// The error of an answer whose elements were read, and make no result.
+    pub(super) fn no_result(&self, error: DecodeError, received: &Received) -> Error {
+        self.unusable(error, b"", &received.secrets)
+    }
+
+    /// The error of an answer with this beginning.
+    fn unusable(&self, error: DecodeError, beginning: &[u8], secrets: &Secrets) -> Error {
         let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => {
-                let text = format!("the answer was cut off: {reason}, after {bytes} bytes");
+                let text = format!("the answer was cut off: {reason}");
                 self.failed(ErrorKind::Truncated, text)
-            }
-            DecodeError::NotAnAnswer(_) if beginning.is_empty() => {
-                self.failed(ErrorKind::NotAnAnswer, reason)
             }
             DecodeError::NotAnAnswer(_) => {
                 let beginning = secrets.excerpt_of_beginning(beginning);
                 let text = format!("{reason}; the answer begins with {beginning:?}");
                 self.failed(ErrorKind::NotAnAnswer, text)
             }
-            DecodeError::NoName => self
-                .failed(ErrorKind::NotAnAnswer, reason)
-                .because(Cause::Query),
-            DecodeError::LargeElement | DecodeError::TooMany { .. } => self
-                .failed(ErrorKind::TooLarge, reason)
-                .because(Cause::Query),
+            DecodeError::NoName => self.failed(ErrorKind::NotAnAnswer, reason).of_the_query(),
+            DecodeError::LargeElement | DecodeError::TooMany { .. } => {
+                self.failed(ErrorKind::TooLarge, reason)
+            }
+            DecodeError::ResultType(_) => self
+                .failed(ErrorKind::Rejected, reason)
+                .with_remedy("write a query that gives an instant vector or a scalar"),
             DecodeError::Status { error_type, error } => {
-                Error::of_query(&self.address, &error_type, &error, &reason)
+                let status = if error_type == "timeout" { 408 } else { 422 };
+                let text = format!("the query failed: {reason}");
+                Error::refused(&self.address, status, &error, text)
             }
         }
     }
 
-    /// Builds a new client when a certificate file has changed. If the files cannot be
-    /// used (as during a rotation), the old client stays in use.
-    pub(super) async fn renew(&mut self) {
-        let read = TlsMaterial::read_again(&self.settings.tls).await;
-        let renewed = read.and_then(|material| {
-            if material == self.material {
-                return Ok(());
-            }
-            self.client = transport::build(&self.settings, &material, &self.address)?;
-            self.material = material;
-            Ok(())
-        });
-        let former = self.condition.set(renewed.err(), ());
-        if let (Some(_), Some(error)) = (former, self.condition.state().reason()) {
-            tracing::warn!(%error, "changed certificate files cannot be used; the former ones stay in use");
+    /// The client; a new one if a certificate file has changed.
+    async fn client(&self) -> Result<Client, Error> {
+        let current = self.client.load_full();
+        let tls = &self.settings.tls;
+        if tls.ca.is_none() && tls.client.is_none() {
+            return Ok(current.client.clone());
         }
+        let material = TlsMaterial::read_again(tls).await?;
+        if material == current.material {
+            return Ok(current.client.clone());
+        }
+        let client = transport::build(&self.settings, &material, &self.address)?;
+        let built = BuiltClient {
+            client: client.clone(),
+            material,
+        };
+        self.client.store(Arc::new(built));
+        Ok(client)
     }
 
     async fn send(&self, kind: Kind, form: &str) -> Result<(Response, Secrets), Error> {
+        let client = self.client().await?;
         let mut url = query::endpoint(&self.settings.url, kind.endpoint());
         let request = match self.settings.verb {
             Verb::Get => {
-                let params = match url.query() {
-                    Some(fixed) => format!("{fixed}&{form}"),
-                    None => form.to_owned(),
-                };
+                let fixed = url.query().map(|fixed| format!("{fixed}&"));
+                let params = fixed.unwrap_or_default() + form;
                 url.set_query(Some(&params));
-                self.client.get(url)
+                client.get(url)
             }
-            Verb::Post => self
-                .client
+            Verb::Post => client
                 .post(url)
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
@@ -329,25 +298,19 @@ impl Endpoint {
             Compression::Gzip => "gzip",
         };
         // Configured headers go last: one of them may replace `Authorization`.
-        let (request, password) = authorize(&self.settings.auth, request).await?;
+        let (request, secret) = authorize(&self.settings.auth, request).await?;
         let request = request
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
         let failed = |error| transport::failure(&self.address, self.settings.timeout, &error);
         let mut request = request.build().map_err(failed)?;
-        let Some(authenticator) = &self.authenticator else {
-            let secrets = Secrets::new(request.headers(), password);
-            let sent = self.client.execute(request).await;
-            return Ok((sent.map_err(failed)?, secrets));
-        };
-        let authorized = authenticator.authorize(&mut request).await;
-        authorized.map_err(|why| unauthenticated(&self.address, &why))?;
-        let secrets = Secrets::new(request.headers(), None);
-        let response = self.client.execute(request).await.map_err(failed)?;
-        if matches!(response.status().as_u16(), 401 | 403) {
-            authenticator.refused().await;
+        if let Some(authenticator) = &self.authenticator {
+            let authorized = authenticator.authorize(&mut request).await;
+            authorized.map_err(|why| unauthenticated(&self.address, &why))?;
         }
+        let secrets = Secrets::new(request.headers(), secret);
+        let response = client.execute(request).await.map_err(failed)?;
         Ok((response, secrets))
     }
 }

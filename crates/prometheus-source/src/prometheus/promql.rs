@@ -7,67 +7,47 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-
 use super::endpoint::{Endpoint, Kind};
 use crate::decode::{KeyHasher, SeriesReader};
 use crate::error::Error;
 use crate::query;
-use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
-use elements::{Rows, Shapes};
+pub use elements::VectorSample;
+use elements::{Samples, Shapes};
 
-/// Sends arbitrary queries to Prometheus. Shared by all tasks.
-pub struct PromqlClient {
-    endpoint: ArcSwap<Endpoint>,
-    max_concurrent_queries: u16,
-}
+/// Sends arbitrary queries to Prometheus.
+#[derive(Clone)]
+pub struct PromqlClient(pub(super) Arc<Endpoint>);
 
 impl fmt::Debug for PromqlClient {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("PromqlClient")
-            .field("address", &self.endpoint.load().address)
-            .finish_non_exhaustive()
+        out.debug_tuple("PromqlClient")
+            .field(&self.0.address)
+            .finish()
     }
 }
 
 impl PromqlClient {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
-        Self {
-            max_concurrent_queries: endpoint.settings.max_concurrent_queries,
-            endpoint: ArcSwap::from_pointee(endpoint),
-        }
-    }
-
     /// The most concurrent queries of one purpose.
-    pub(crate) const fn max_concurrent_queries(&self) -> u16 {
-        self.max_concurrent_queries
+    pub(crate) fn max_concurrent_queries(&self) -> u16 {
+        self.0.settings.max_concurrent_queries
     }
 
-    /// Loads changed certificate files. It neither waits for running queries nor
-    /// delays others.
-    pub async fn renew(&self) {
-        let mut endpoint = Endpoint::clone(&self.endpoint.load());
-        endpoint.renew().await;
-        self.endpoint.store(Arc::new(endpoint));
-    }
-
-    /// The result of a query at a time.
+    /// The samples that a query gives at a time. A scalar is a sample without labels.
     ///
     /// # Errors
     /// When Prometheus does not answer, or its answer has no result.
-    pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
-        let endpoint = self.endpoint.load_full();
-        let form = endpoint.form(promql, at);
-        let mut rows = Rows::default();
-        let received = endpoint.ask(Kind::Rule, &form, &mut rows).await?;
-        let result = rows.result(&received);
-        result.map_err(|error| endpoint.unusable(error, b"", 0, &received.secrets))
+    pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Vec<VectorSample>, Error> {
+        let form = self.0.form(promql, at);
+        let mut samples = Samples::default();
+        let received = self.0.ask(Kind::Rule, &form, &mut samples).await?;
+        let result = samples.result(&received.envelope);
+        result.map_err(|error| self.0.no_result(error, &received))
     }
 
     /// The results of a query over a time range, including both ends, with one sample per
@@ -81,21 +61,20 @@ impl PromqlClient {
         [start, end]: [Timestamp; 2],
         step: Duration,
     ) -> Result<Batch, Error> {
-        let endpoint = self.endpoint.load_full();
         let form = query::form([
             ("query", promql),
             ("start", &start.to_string()),
             ("end", &end.to_string()),
             ("step", &format_duration(step)),
-            ("timeout", &format_duration(endpoint.settings.timeout)),
+            ("timeout", &format_duration(self.0.settings.timeout)),
         ]);
         let (mut whole, hasher) = (Batch::new(SignalId(0)), KeyHasher::new());
         let mut parts = [Batch::new(SignalId(0))];
         let mut keep = |part: &Batch| whole.append(part);
         let mut series = SeriesReader::new(&hasher, None, &mut parts, &mut keep);
-        let received = endpoint.ask(Kind::Range, &form, &mut series).await?;
+        let received = self.0.ask(Kind::Range, &form, &mut series).await?;
         series.finish();
-        endpoint.check_matrix(received)?;
+        self.0.check_matrix(received)?;
         Ok(whole)
     }
 
@@ -105,10 +84,9 @@ impl PromqlClient {
     /// # Errors
     /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
-        let endpoint = self.endpoint.load_full();
         let form = query::form([("match[]", selector), ("start", &start.to_string())]);
         let mut shapes = Shapes::default();
-        endpoint.ask(Kind::Series, &form, &mut shapes).await?;
+        self.0.ask(Kind::Series, &form, &mut shapes).await?;
         Ok(shapes.in_order())
     }
 }

@@ -9,7 +9,7 @@ use url::Host;
 
 use crate::credentials::{Secrets, TlsMaterial};
 use crate::decode;
-use crate::error::{Cause, Error, ErrorKind};
+use crate::error::{Error, ErrorKind};
 use crate::settings::PrometheusSettings;
 use apimachinery::duration::format_duration;
 
@@ -58,7 +58,7 @@ pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) ->
     }
     if error.is_timeout() {
         let text = format!("no answer within {}", format_duration(limit));
-        return failed(ErrorKind::Timeout, text).because(Cause::Query);
+        return failed(ErrorKind::Timeout, text);
     }
     let reason = innermost(error);
     if error.is_connect() {
@@ -71,32 +71,30 @@ pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) ->
 /// The error of an HTTP status other than 200.
 pub(super) async fn refusal(address: &str, mut response: Response, secrets: &Secrets) -> Error {
     let status = response.status();
+    let mut body = Vec::new();
+    // The received part is enough for a message.
+    while let Ok(Some(chunk)) = response.chunk().await
+        && body.len() < ERROR_BODY_BYTES
+    {
+        body.extend_from_slice(&chunk);
+    }
     let location = response.headers().get(header::LOCATION);
     let location = location.and_then(|value| value.to_str().ok());
-    let mut text = match location.and_then(|to| to.split(['?', '#']).next()) {
-        Some(to) if status.is_redirection() => format!("redirected to {}", secrets.excerpt(to)),
-        _ => String::new(),
-    };
-    if text.is_empty() {
-        let mut body = Vec::new();
-        // The received part is enough for a message.
-        while let Ok(Some(chunk)) = response.chunk().await {
-            body.extend_from_slice(&chunk);
-            if body.len() > ERROR_BODY_BYTES {
-                body.truncate(ERROR_BODY_BYTES);
-                break;
-            }
+    let excerpt = match (location, decode::api_error(&body)) {
+        (Some(to), _) if status.is_redirection() => {
+            let to = to.split(['?', '#']).next().unwrap_or_default();
+            format!("redirected to {}", secrets.excerpt(to))
         }
-        text = match decode::api_error(&body) {
-            Some((kind, error)) => format!("{kind}: {error}"),
-            None => String::from_utf8_lossy(&body).into_owned(),
-        };
-    }
-    let excerpt = match secrets.excerpt(&text) {
-        empty if empty.is_empty() => status.canonical_reason().unwrap_or("no text").to_owned(),
+        (_, Some((kind, error))) => secrets.excerpt(&format!("{kind}: {error}")),
+        _ => secrets.excerpt_of_beginning(&body),
+    };
+    let excerpt = match &*excerpt {
+        "" => status.canonical_reason().unwrap_or("no text"),
         excerpt => excerpt,
     };
-    Error::of_status(address, status.as_u16(), &text, &excerpt)
+    let text = format!("HTTP {}: {excerpt}", status.as_u16());
+    let answer = String::from_utf8_lossy(&body);
+    Error::refused(address, status.as_u16(), &answer, text)
 }
 
 /// The message of the innermost cause.

@@ -5,88 +5,63 @@ use std::path::{Path, PathBuf};
 use cloud_auth::AuthMethod;
 use secrecy::SecretString;
 
+/// A token, a password, certificates or a key.
+#[derive(Clone, Debug)]
+pub enum SecretSource {
+    /// In a file, read again for each query.
+    File(PathBuf),
+    /// In the address of Prometheus or in a kubeconfig.
+    Inline(SecretString),
+}
+
+impl SecretSource {
+    /// The file, for messages.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Inline(_) => "--prometheus-auth-config or prometheus.url".to_owned(),
+        }
+    }
+}
+
 /// Authentication to Prometheus.
 #[derive(Clone, Debug, Default)]
 pub enum Auth {
-    /// No authentication.
     #[default]
     None,
-    /// `Authorization: Bearer` with the file's content, read again as it changes.
-    BearerTokenFile(PathBuf),
-    /// `Authorization: Bearer` with a fixed token from a kubeconfig; its characters
-    /// are valid in a header.
-    BearerToken(SecretString),
+    /// `Authorization: Bearer`.
+    Bearer(SecretSource),
     /// HTTP basic authentication.
     Basic {
-        /// The user.
         username: String,
-        password: Password,
+        password: SecretSource,
     },
     /// A signature, or an access token that is renewed.
     Cloud(AuthMethod),
-}
-
-/// Place of a password.
-#[derive(Clone, Debug)]
-pub enum Password {
-    /// In a file, read again as it changes.
-    File(PathBuf),
-    /// From the address, or from a kubeconfig.
-    Inline(SecretString),
 }
 
 /// Certificates for the connection to Prometheus.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     /// The only authorities to trust; if unset, the system's.
-    pub ca: Option<Pem>,
-    /// The client certificate and its key.
+    pub ca: Option<SecretSource>,
     pub client: Option<ClientPair>,
     /// Whether any server certificate is accepted: a kubeconfig's
     /// `insecure-skip-tls-verify`.
     pub unverified: bool,
 }
 
-/// A client certificate.
+/// A client certificate with its chain, and its private key, as PEM.
 #[derive(Clone, Debug)]
 pub struct ClientPair {
-    /// The certificate, with its chain.
-    pub cert: Pem,
-    /// Its private key.
-    pub key: Pem,
-}
-
-/// Certificates or a key, as PEM.
-#[derive(Clone, Debug)]
-pub enum Pem {
-    /// In a file, read again as it changes.
-    File(PathBuf),
-    /// In a kubeconfig.
-    Inline {
-        /// The text; it may be a private key.
-        text: SecretString,
-        /// The kubeconfig.
-        from: PathBuf,
-    },
-}
-
-impl Pem {
-    /// The file, for messages.
-    #[must_use]
-    pub fn place(&self) -> &Path {
-        match self {
-            Self::File(path) => path,
-            Self::Inline { from, .. } => from,
-        }
-    }
+    pub cert: SecretSource,
+    pub key: SecretSource,
 }
 
 /// Connection settings from a kubeconfig or from the pod's service account.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// Authentication.
     pub auth: Auth,
-    /// Certificates.
     pub tls: Tls,
 }
 
@@ -97,10 +72,11 @@ impl Credentials {
     #[must_use]
     pub fn of_service_account(folder: &Path) -> Self {
         let authority = folder.join("ca.crt");
+        let ca = authority.exists().then_some(SecretSource::File(authority));
         Self {
-            auth: Auth::BearerTokenFile(folder.join("token")),
+            auth: Auth::Bearer(SecretSource::File(folder.join("token"))),
             tls: Tls {
-                ca: authority.exists().then_some(Pem::File(authority)),
+                ca,
                 ..Tls::default()
             },
         }
@@ -111,12 +87,8 @@ impl Credentials {
         if !matches!(self.auth, Auth::None) {
             auth.clone_from(&self.auth);
         }
-        if self.tls.ca.is_some() {
-            tls.ca.clone_from(&self.tls.ca);
-        }
-        if self.tls.client.is_some() {
-            tls.client.clone_from(&self.tls.client);
-        }
+        tls.ca = self.tls.ca.clone().or_else(|| tls.ca.take());
+        tls.client = self.tls.client.clone().or_else(|| tls.client.take());
         tls.unverified = self.tls.unverified;
     }
 }

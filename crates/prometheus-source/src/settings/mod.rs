@@ -9,7 +9,7 @@ use http::HeaderMap;
 use url::Url;
 
 pub use address::{InvalidUrl, parse_url};
-pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Tls};
+pub use credentials::{Auth, ClientPair, Credentials, SecretSource, Tls};
 
 /// Access to Prometheus.
 #[derive(Clone, Debug)]
@@ -28,8 +28,6 @@ pub struct PrometheusSettings {
     pub timeout: Duration,
     /// Whether answers may be compressed.
     pub compression: Compression,
-    /// How metric names may be matched.
-    pub name_matching: NameMatching,
     /// The most concurrent queries of rules; resource rules have their own, equal limit.
     pub max_concurrent_queries: u16,
     /// Labels that every series must have with exactly this value: in stores of
@@ -51,7 +49,7 @@ impl PrometheusSettings {
             ("", None) => Auth::None,
             (username, password) => Auth::Basic {
                 username: decoded(username),
-                password: Password::Inline(decoded(password.unwrap_or_default()).into()),
+                password: SecretSource::Inline(decoded(password.unwrap_or_default()).into()),
             },
         };
         // Both fail only for addresses without a host, which `parse_url` refuses.
@@ -66,7 +64,6 @@ impl PrometheusSettings {
             verb: Verb::default(),
             timeout: Self::DEFAULT_TIMEOUT,
             compression: Compression::default(),
-            name_matching: NameMatching::default(),
             max_concurrent_queries: Self::DEFAULT_MAX_CONCURRENT_QUERIES,
             matchers: Vec::new(),
         }
@@ -92,17 +89,6 @@ pub enum Compression {
     None,
     /// Compressed with gzip, about ten times smaller: for a distant store.
     Gzip,
-}
-
-/// How metric names are matched in queries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NameMatching {
-    /// All spellings of a name in one query. If the store refuses it, one query for each
-    /// spelling.
-    #[default]
-    Auto,
-    /// One query for each spelling: for stores that match names only by equality.
-    Exact,
 }
 
 /// Decodes the percent-encoding of a URL's user information.

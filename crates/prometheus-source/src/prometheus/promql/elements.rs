@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
-use super::super::endpoint::Received;
-use crate::decode::{self, DecodeError, Elements, Stop};
-use adapter_rules::answer::{Answer, VectorSample};
+use crate::decode::{Cursor, DecodeError, Elements, Envelope, malformed, parsed};
 use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -25,87 +23,85 @@ const MOST_SHAPES: usize = 50_000;
 /// The label with the metric's name.
 const NAME: &str = "__name__";
 
-/// A sample of a vector.
+/// A sample of an instant vector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorSample {
+    /// Its labels, `__name__` among them.
+    pub labels: Labels,
+    /// The value; not always finite.
+    pub value: f64,
+    /// When it was taken, or when the query was evaluated.
+    pub at: Timestamp,
+}
+
+impl VectorSample {
+    /// `None`: the value is no number, of which Prometheus writes some as `NaN`, `+Inf` and
+    /// `-Inf`.
+    fn new(labels: BTreeMap<String, String>, seconds: f64, value: &str) -> Option<Self> {
+        Some(Self {
+            labels: Labels::from_pairs(labels),
+            value: value.parse().ok()?,
+            at: Timestamp::from_millis((seconds * 1000.0).round() as i64),
+        })
+    }
+}
+
+/// An element of a vector.
 #[derive(Deserialize)]
-struct Row {
+struct Element {
     metric: BTreeMap<String, String>,
     /// Absent if the sample is a histogram.
     value: Option<(f64, String)>,
 }
 
-impl Row {
-    fn sample(self) -> Option<VectorSample> {
-        let (at, value) = self.value?;
-        Some(VectorSample {
-            labels: Labels::from_pairs(self.metric),
-            value: number(&value)?,
-            at: seconds(at),
-        })
-    }
-}
-
-/// Prometheus writes `NaN`, `+Inf` and `-Inf`.
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok()
-}
-
-fn seconds(seconds: f64) -> Timestamp {
-    Timestamp::from_millis((seconds * 1000.0).round() as i64)
-}
-
-/// The result of a query at one time: the samples of a vector, or the time and the value of
-/// a scalar.
+/// The result of a query at one time.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    samples: Vec<VectorSample>,
-    /// The first elements that are no objects, as text.
-    scalar: Vec<String>,
+pub(super) struct Samples {
+    of_vector: Vec<VectorSample>,
+    /// The text of the first elements that are no objects: the time and the value of a scalar.
+    of_scalar: Vec<String>,
 }
 
-impl Elements for Rows {
-    fn read<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        let (element, rest) = decode::value(text)?;
+impl Elements for Samples {
+    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        let element = text.value()?;
         if !element.starts_with('{') {
-            if self.scalar.len() < 2 {
-                self.scalar.push(element.to_owned());
+            if self.of_scalar.len() < 2 {
+                self.of_scalar.push(element.to_owned());
             }
-            return Ok(rest);
+            return Ok(());
         }
-        let row: Row = decode::parsed(element)?;
-        if self.samples.len() == MOST_SAMPLES {
-            return Err(Stop::Refused(DecodeError::TooMany {
-                limit: MOST_SAMPLES,
-                parts: "samples",
-            }));
-        }
-        self.samples.extend(row.sample());
-        Ok(rest)
+        let Element { metric, value } = parsed(element)?;
+        check_count(self.of_vector.len() + 1, MOST_SAMPLES, "samples")?;
+        let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
+        self.of_vector.extend(sample);
+        Ok(())
     }
 }
 
-impl Rows {
+impl Samples {
     /// The result, of the type that the answer states.
     ///
     /// # Errors
     /// When the elements are of another type.
-    pub(super) fn result(self, answer: &Received) -> Result<Answer, DecodeError> {
-        let wrong = |text: String| Err(DecodeError::NotAnAnswer(text));
-        match answer.envelope.result_type.as_deref() {
-            Some("vector") if self.scalar.is_empty() => Ok(Answer::Vector(self.samples)),
-            Some("vector") => wrong("an element of the vector is no object".to_owned()),
-            Some("scalar") => {
-                let [at, value] = &self.scalar[..] else {
-                    return wrong("the scalar has no time and value".to_owned());
-                };
-                let (at, text): (f64, String) = (decode::parsed(at)?, decode::parsed(value)?);
-                match number(&text) {
-                    Some(value) => Ok(Answer::Scalar(value, seconds(at))),
-                    None => wrong(format!("{text:?} is no number")),
-                }
+    pub(super) fn result(self, envelope: &Envelope) -> Result<Vec<VectorSample>, DecodeError> {
+        match (envelope.result_type(), &self.of_scalar[..]) {
+            ("vector", []) => Ok(self.of_vector),
+            ("scalar", [at, value]) => {
+                let value: String = parsed(value)?;
+                let sample = VectorSample::new(BTreeMap::new(), parsed(at)?, &value);
+                Ok(vec![sample.ok_or_else(|| malformed("a number"))?])
             }
-            Some(other) => Ok(Answer::Other(answer.secrets.excerpt(other))),
-            None => wrong("its resultType is null or missing".to_owned()),
+            ("vector" | "scalar", _) => Err(malformed("a sample")),
+            (other, _) => Err(DecodeError::ResultType(other.to_owned())),
         }
+    }
+}
+
+fn check_count(count: usize, limit: usize, parts: &'static str) -> Result<(), DecodeError> {
+    match count <= limit {
+        true => Ok(()),
+        false => Err(DecodeError::TooMany { limit, parts }),
     }
 }
 
@@ -117,27 +113,16 @@ pub(super) struct Shapes {
 }
 
 impl Elements for Shapes {
-    fn read<'t>(&mut self, text: &'t str) -> Result<&'t str, Stop> {
-        let (element, rest) = decode::value(text)?;
-        let labels: BTreeMap<String, &RawValue> = decode::parsed(element)?;
-        let name = labels
-            .get(NAME)
-            .and_then(|name| serde_json::from_str(name.get()).ok());
-        let name: String = name.unwrap_or_default();
-        let labels = labels.into_keys().filter(|label| label != NAME);
+    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
+        let mut labels: BTreeMap<String, Value> = parsed(text.value()?)?;
+        let name = labels.remove(NAME).unwrap_or_default();
         let shape = Shape {
-            name: name.into(),
-            labels: labels.map(Into::into).collect(),
+            name: name.as_str().unwrap_or_default().into(),
+            labels: labels.into_keys().map(Into::into).collect(),
         };
         self.shapes.insert(shape, self.series);
         self.series += 1;
-        if self.shapes.len() > MOST_SHAPES {
-            return Err(Stop::Refused(DecodeError::TooMany {
-                limit: MOST_SHAPES,
-                parts: "names and sets of labels",
-            }));
-        }
-        Ok(rest)
+        check_count(self.shapes.len(), MOST_SHAPES, "names and sets of labels")
     }
 }
 

@@ -6,7 +6,7 @@ use gpu_metrics::signal::SignalSpec;
 /// A series of memory utilisation under its lower-case name, and one of memory in use.
 const TWO: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
     {"metric":{"UUID":"GPU-1","__name__":"dcgm_fi_dev_mem_copy_util","pod":"\"__name__\":\"x\""},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]},
-    {"metric":{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"},"values":[[1700000000.123,"1024"]]}]}}"#;
+    {"metric":{"UUID":"GPU-1","__name__":"DCGM_FI_DEV_FB_USED"},"values":[[1700000000.123,"1024"]]}]}}"#;
 
 /// The signal, labels and number of samples of each series.
 type Found = Vec<(SignalId, String, usize)>;
@@ -15,7 +15,7 @@ type Found = Vec<(SignalId, String, usize)>;
 async fn ask(body: &str, specs: &[&SignalSpec]) -> (FakePrometheus, Result<Found, Error>) {
     let fake = FakePrometheus::start().await;
     fake.answer(body.to_owned());
-    let mut source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
+    let source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
     let query = SeriesQuery {
         specs,
         at: now(),
@@ -41,7 +41,7 @@ async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
     assert_eq!(of(&found[1]), (SignalId(4), 1));
     assert_eq!(
         found[1].1,
-        r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#
+        r#"{"UUID":"GPU-1","__name__":"DCGM_FI_DEV_FB_USED"}"#
     );
     let query = fake.last_request().param("query").unwrap();
     for name in [
@@ -90,10 +90,10 @@ async fn series_without_a_known_name_are_a_fault_of_the_query() {
 }
 
 #[tokio::test]
-async fn after_a_refusal_each_signal_has_its_own_query_for_ten_minutes() {
+async fn after_a_refusal_each_name_has_its_own_query_for_ten_minutes() {
     let fake = FakePrometheus::start().await;
     let mut source = Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap();
-    let refusal = Error::of_status("http://p", 422, "too many samples", "too many samples");
+    let refusal = Error::refused("http://p", 422, "too many samples", String::new());
     assert!(source.combines(now()));
     source.separate(&refusal, now());
     assert!(!source.combines(now()));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::settings::{Auth, ClientPair, Password, Pem};
+use crate::settings::{Auth, ClientPair, SecretSource};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
@@ -14,7 +14,7 @@ async fn a_token_file_is_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     let mut settings = settings(&fake.url());
-    settings.auth = Auth::BearerTokenFile(path.clone());
+    settings.auth = Auth::Bearer(SecretSource::File(path.clone()));
     let mut probe = Probe::new(settings);
     for token in ["first", "other"] {
         std::fs::write(&path, format!("{token}\n")).unwrap();
@@ -43,7 +43,7 @@ async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
     let mut from_file = settings(&fake.url());
     from_file.auth = Auth::Basic {
         username: "ali".into(),
-        password: Password::File(path),
+        password: SecretSource::File(path),
     };
     let in_url = fake.url().replace("http://", "http://ali:open%20sesame@");
     for settings in [from_file, settings(&in_url)] {
@@ -63,7 +63,7 @@ async fn no_message_contains_credentials() {
     // Longer than an excerpt, which would show both of its ends.
     let token = "t0k".repeat(300);
     let mut by_token = settings(&fake.url());
-    by_token.auth = Auth::BearerToken(token.as_str().into());
+    by_token.auth = Auth::Bearer(SecretSource::Inline(token.as_str().into()));
     let mut key = http::HeaderValue::from_static("k3y-of-ours");
     key.set_sensitive(true);
     by_token.headers.insert("x-api-key", key);
@@ -108,8 +108,8 @@ fn write(dir: &Path, identity: &Issued) -> ClientPair {
     std::fs::write(&cert, identity.cert.pem()).unwrap();
     std::fs::write(&key, identity.signing_key.serialize_pem()).unwrap();
     ClientPair {
-        cert: Pem::File(cert),
-        key: Pem::File(key),
+        cert: SecretSource::File(cert),
+        key: SecretSource::File(key),
     }
 }
 
@@ -121,7 +121,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() 
     let ca_file = dir.path().join("ca.pem");
     std::fs::write(&ca_file, bad.certificate_pem()).unwrap();
     let mut settings = settings(&fake.url());
-    settings.tls.ca = Some(Pem::File(ca_file.clone()));
+    settings.tls.ca = Some(SecretSource::File(ca_file.clone()));
     let mut probe = Probe::new(settings);
     let text = probe.fails(ErrorKind::Tls).await;
     for words in ["UnknownIssuer", "prometheus.tls"] {
@@ -129,10 +129,9 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() 
     }
     std::fs::write(&ca_file, good.certificate_pem()).unwrap();
     probe.fetch().await.unwrap();
-    // An incomplete file leaves the previous one in use.
-    std::fs::write(&ca_file, "-----BEGIN CERT").unwrap();
-    probe.fetch().await.unwrap();
     std::fs::remove_file(&ca_file).unwrap();
+    probe.fails_somehow(ErrorKind::Credentials).await;
+    std::fs::write(&ca_file, good.certificate_pem()).unwrap();
     probe.fetch().await.unwrap();
 }
 
@@ -144,7 +143,7 @@ async fn a_store_accepts_only_client_certificates_of_its_authority() {
     let ca_file = dir.path().join("ca.pem");
     std::fs::write(&ca_file, servers.certificate_pem()).unwrap();
     let mut settings = settings(&fake.url());
-    settings.tls.ca = Some(Pem::File(ca_file));
+    settings.tls.ca = Some(SecretSource::File(ca_file));
     Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
     let issue = |of: &CertificateAuthority| of.client("reader", None, validity()).unwrap();
     let stranger = issue(&authority("strangers"));
@@ -163,7 +162,7 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
     let start = |settings: &PrometheusSettings| {
         Prometheus::new(settings.clone(), KeyHasher::new()).unwrap_err()
     };
-    settings.tls.ca = Some(Pem::File(file.clone()));
+    settings.tls.ca = Some(SecretSource::File(file.clone()));
     let error = start(&settings).to_string();
     assert!(error.contains("ca.pem: cannot be read: "), "{error}");
     std::fs::write(&file, "nothing").unwrap();
@@ -172,8 +171,8 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
     assert!(error.contains(words), "{error}");
     settings.tls.ca = None;
     settings.tls.client = Some(ClientPair {
-        cert: Pem::File(file.clone()),
-        key: Pem::File(file),
+        cert: SecretSource::File(file.clone()),
+        key: SecretSource::File(file),
     });
     assert_eq!(start(&settings).kind(), ErrorKind::Credentials);
 }

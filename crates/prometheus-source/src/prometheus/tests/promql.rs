@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use adapter_rules::answer::{Answer, VectorSample};
+use crate::VectorSample;
 use adapter_rules::registry::Shape;
+use apimachinery::labels::Labels;
 
 struct Rules {
     fake: FakePrometheus,
@@ -18,16 +19,13 @@ impl Rules {
         Self { fake, promql }
     }
 
-    async fn query(&self, body: impl Into<Bytes>) -> Result<Answer, Error> {
+    async fn query(&self, body: impl Into<Bytes>) -> Result<Vec<VectorSample>, Error> {
         self.fake.answer(body);
         self.promql.query("up", now()).await
     }
 
     async fn vector(&self, rows: &str) -> Vec<VectorSample> {
-        match self.query(data("vector", rows)).await.unwrap() {
-            Answer::Vector(samples) => samples,
-            other => panic!("{other:?}"),
-        }
+        self.query(data("vector", rows)).await.unwrap()
     }
 
     async fn series(&self, series: &str) -> Result<Arc<[Shape]>, Error> {
@@ -63,11 +61,17 @@ async fn special_values_are_kept_and_samples_without_a_number_are_skipped() {
 async fn scalars_and_other_result_types_are_distinguished() {
     let rules = Rules::new().await;
     let matrix = rules.query(data("matrix", r#"[{"metric":{},"values":[[1,"2"]]}]"#));
-    assert_eq!(matrix.await, Ok(Answer::Other("matrix".to_owned())));
+    let refused = matrix.await.unwrap_err().to_string();
+    for words in [r#"of the type "matrix""#, "gives an instant vector"] {
+        assert!(refused.contains(words), "{refused}");
+    }
     let string = rules.query(data("string", r#"[1,"text"]"#)).await;
-    assert_eq!(string, Ok(Answer::Other("string".to_owned())));
-    let scalar = rules.query(data("scalar", r#"[1,"8"]"#)).await;
-    assert_eq!(scalar, Ok(Answer::Scalar(8.0, Timestamp::from_secs(1))));
+    assert_eq!(string.unwrap_err().kind(), ErrorKind::Rejected);
+    let scalar = rules.query(data("scalar", r#"[1,"8"]"#)).await.unwrap();
+    let at = Timestamp::from_secs(1);
+    let labels = Labels::default();
+    let value = 8.0;
+    assert_eq!(scalar, [VectorSample { labels, value, at }]);
 }
 
 #[tokio::test]
@@ -114,7 +118,7 @@ async fn more_samples_than_a_cluster_has_containers_are_refused() {
     let cut = more[..more.len() - 3].to_owned();
     let error = rules.query(more).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let wanted = "has more than 300000 samples: aggregate in the query, or select less";
+    let wanted = "has more than 300000 samples: select less: aggregate in the query, or narrow prometheus.matchers";
     assert!(error.to_string().ends_with(wanted), "{error}");
     let error = rules.query(cut).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
@@ -133,7 +137,7 @@ async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() 
     assert_eq!(most.unwrap().len(), 50_000);
     let error = rules.series(&names.join(",")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let wanted = "more than 50000 names and sets of labels: narrow the seriesQuery";
+    let wanted = "more than 50000 names and sets of labels: select less: aggregate in the query, or narrow prometheus.matchers";
     assert!(error.to_string().ends_with(wanted), "{error}");
 }
 
