@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use regex::bytes::Regex;
+use regex::Regex;
 
 use super::naming::regex;
 use super::template::{Field, Part, Template};
@@ -20,7 +20,7 @@ pub struct ResourceLabels {
 }
 
 /// An entry of `resources.overrides`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Override {
     pub(super) label: Arc<str>,
     pub(super) group: String,
@@ -79,9 +79,9 @@ impl ResourceLabels {
             return kinds.find(&it.group, &it.resource);
         }
         let pattern = &self.template.as_ref()?.pattern;
-        let captures = pattern.captures(label.as_bytes())?;
-        let captured = |name| std::str::from_utf8(captures.name(name)?.as_bytes()).ok();
-        let (group, resource) = (captured("group").unwrap_or(""), captured("resource")?);
+        let captures = pattern.captures(label)?;
+        let resource = captures.name("resource")?.as_str();
+        let group = captures.name("group").map_or("", |group| group.as_str());
         // The template writes dots and dashes of a group as underscores.
         kinds.find(group, resource).or_else(|| {
             let is_it = |kind: &&Kind| sanitized(&kind.group) == group;

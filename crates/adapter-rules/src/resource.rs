@@ -59,7 +59,8 @@ impl ResourceRule {
     /// `None`: no label names pods, namespaces or nodes.
     pub(super) fn new(
         place: String,
-        [container_query, node_query]: [QueryTemplate; 2],
+        container_query: QueryTemplate,
+        node_query: QueryTemplate,
         labels: &ResourceLabels,
         container_label: String,
     ) -> Option<Self> {

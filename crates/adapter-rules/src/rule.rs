@@ -11,7 +11,7 @@ use super::query::QueryTemplate;
 use super::raw::{self, Text, without_alias};
 use super::resource::{ResourceRule, ResourceRules};
 use apimachinery::duration::parse_duration;
-use regex::bytes::Regex;
+use regex::Regex;
 
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Rule {
     /// The metric's name for a series. `None`: the rule does not cover the series.
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let mut filters = self.filters.iter();
-        let is_kept = filters.all(|(regex, wanted)| regex.is_match(series.as_bytes()) == *wanted);
+        let is_kept = filters.all(|(regex, wanted)| regex.is_match(series) == *wanted);
         is_kept.then(|| self.naming.metric(series))?
     }
 }
@@ -65,10 +65,16 @@ impl Rules {
     #[must_use]
     pub fn resolve(list: &str, raw: &[raw::RuleEntry]) -> Self {
         let mut rules = Self::default();
-        for (index, raw) in raw.iter().enumerate() {
-            let mut reader = Reader::new(format!("{list}[{index}]"));
-            rules.usable.extend(reader.rule(raw));
-            rules.faults.extend(reader.faults);
+        for (index, entry) in raw.iter().enumerate() {
+            let reader = Reader(format!("{list}[{index}]"));
+            match reader.rule(entry) {
+                Ok(rule) if rule.query.is_none() => {
+                    rules.faults.push(reader.no_query("metricsQuery"));
+                    rules.usable.push(rule);
+                }
+                Ok(rule) => rules.usable.push(rule),
+                Err(fault) => rules.faults.push(fault),
+            }
         }
         rules
     }
@@ -78,192 +84,141 @@ impl ResourceRules {
     /// Parses `resourceRules`.
     ///
     /// # Errors
-    /// All faults. None of the rules is used then.
-    pub fn resolve(raw: &raw::ResourceRulesEntry) -> Result<Self, Vec<RuleFault>> {
-        let mut reader = Reader::new("resourceRules".to_owned());
-        let cpu = reader.resource_rule("cpu", raw.cpu.as_ref());
-        let memory = reader.resource_rule("memory", raw.memory.as_ref());
-        let text = raw.window.as_ref();
-        let window = text.map_or(Ok(Duration::ZERO), |text| parse_duration(&text.value));
-        let window = window.unwrap_or_else(|message| {
-            reader.fault("window", text, message);
-            Duration::ZERO
-        });
-        match cpu.zip(memory) {
-            Some((cpu, memory)) if reader.faults.is_empty() => Ok(Self {
-                cpu,
-                memory,
-                window,
-            }),
-            _ => Err(reader.faults),
-        }
+    /// The first fault. None of the rules is used then.
+    pub fn resolve(raw: &raw::ResourceRulesEntry) -> Result<Self, RuleFault> {
+        let reader = Reader("resourceRules".to_owned());
+        let window = raw.window.as_ref();
+        let parsed = window.map_or(Ok(Duration::ZERO), |text| parse_duration(&text.value));
+        Ok(Self {
+            cpu: reader.resource_rule("cpu", raw.cpu.as_ref())?,
+            memory: reader.resource_rule("memory", raw.memory.as_ref())?,
+            window: parsed.map_err(|message| reader.fault("window", window, message))?,
+        })
     }
 }
 
-/// Collects the faults of one rule.
-struct Reader {
-    place: String,
-    faults: Vec<RuleFault>,
-}
+/// Parses the rule with this key.
+struct Reader(String);
 
 impl Reader {
-    fn new(place: String) -> Self {
-        let faults = Vec::new();
-        Self { place, faults }
-    }
-
-    fn fault(&mut self, field: &str, at: Option<&Text>, message: impl Into<String>) {
+    fn fault(&self, field: &str, at: Option<&Text>, message: impl Into<String>) -> RuleFault {
         let message = message.into();
-        let message = match at {
-            Some(value) => without_alias(value, message),
-            None => message,
-        };
-        let at = at.map(|value| value.referenced);
-        self.faults.push(RuleFault {
-            key: format!("{}.{field}", self.place),
-            line: at.map_or(0, |at| at.line()),
-            column: at.map_or(0, |at| at.column()),
-            message,
-        });
+        let place = at.map(|value| value.referenced);
+        RuleFault {
+            key: format!("{}.{field}", self.0),
+            line: place.map_or(0, |place| place.line()),
+            column: place.map_or(0, |place| place.column()),
+            message: at.map_or(message.clone(), |value| without_alias(value, message)),
+        }
     }
 
-    fn rule(&mut self, raw: &raw::RuleEntry) -> Option<Rule> {
-        let series_query = text(raw.series_query.as_ref())
-            .unwrap_or_default()
-            .to_owned();
-        if series_query.is_empty() {
-            let message = "is missing: write a series selector such as '{__name__=~\"^http_.+\"}'";
-            self.fault("seriesQuery", raw.series_query.as_ref(), message);
-        }
-        let filters = self.filters(raw.series_filters.as_deref().unwrap_or_default());
-        let naming = self.naming(raw.name.as_ref());
+    fn no_query(&self, field: &str) -> RuleFault {
+        let message = "is missing: the metric is listed but has no values; write a query such \
+                       as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
+        self.fault(field, None, message)
+    }
+
+    /// A rule, which may have no query.
+    fn rule(&self, raw: &raw::RuleEntry) -> Result<Rule, RuleFault> {
+        let series_query = raw.series_query.as_ref();
+        let query = raw.metrics_query.as_ref();
+        let message = "is missing: write a series selector such as '{__name__=~\"^http_.+\"}'";
+        let missing = || self.fault("seriesQuery", series_query, message);
+        let filters = raw.series_filters.iter().flatten().enumerate();
         let (labels, namespaced) = self.resources("resources", raw.resources.as_ref())?;
-        let is_broken = !self.faults.is_empty();
-        let query = self.query("metricsQuery", raw.metrics_query.as_ref());
-        if is_broken || query.is_none() && text(raw.metrics_query.as_ref()).is_some() {
-            return None;
-        }
-        Some(Rule {
-            place: self.place.clone(),
-            series_query,
+        Ok(Rule {
+            place: self.0.clone(),
+            series_query: text(series_query).ok_or_else(missing)?.to_owned(),
             labels,
             matchers: Vec::new(),
             namespaced,
-            query,
-            filters,
-            naming: naming?,
+            query: text(query)
+                .map(|_| self.query("metricsQuery", query))
+                .transpose()?,
+            filters: filters
+                .map(|(index, filter)| self.filter(&format!("seriesFilters[{index}]"), filter))
+                .collect::<Result<_, _>>()?,
+            naming: self.naming(raw.name.as_ref())?,
         })
     }
 
-    fn filters(&mut self, raw: &[raw::FilterEntry]) -> Vec<(Regex, bool)> {
-        let mut filters = Vec::new();
-        for (index, filter) in raw.iter().enumerate() {
-            let field = format!("seriesFilters[{index}]");
-            let (value, wanted) = match (text(filter.is.as_ref()), text(filter.is_not.as_ref())) {
-                (Some(_), None) => (filter.is.as_ref(), true),
-                (None, Some(_)) => (filter.is_not.as_ref(), false),
-                _ => {
-                    self.fault(&field, None, "write either is or isNot");
-                    continue;
-                }
-            };
-            match regex(text(value).unwrap_or_default()) {
-                Ok(regex) => filters.push((regex, wanted)),
-                Err(message) => self.fault(&field, value, message),
-            }
-        }
-        filters
+    fn filter(&self, field: &str, raw: &raw::FilterEntry) -> Result<(Regex, bool), RuleFault> {
+        let (value, wanted) = match (text(raw.is.as_ref()), text(raw.is_not.as_ref())) {
+            (Some(_), None) => (raw.is.as_ref(), true),
+            (None, Some(_)) => (raw.is_not.as_ref(), false),
+            _ => return Err(self.fault(field, None, "write either is or isNot")),
+        };
+        let parsed = regex(text(value).unwrap_or_default());
+        let regex = parsed.map_err(|message| self.fault(field, value, message))?;
+        Ok((regex, wanted))
     }
 
-    fn naming(&mut self, raw: Option<&raw::Name>) -> Option<Naming> {
+    fn naming(&self, raw: Option<&raw::Name>) -> Result<Naming, RuleFault> {
         let matches = raw.and_then(|name| name.matches.as_ref());
         let pattern = raw.and_then(|name| name.pattern.as_ref());
-        let regex = match regex(text(matches).unwrap_or(".*")) {
-            Ok(regex) => regex,
-            Err(message) => {
-                self.fault("name.matches", matches, message);
-                return None;
-            }
-        };
-        let naming = Naming::new(regex, text(pattern));
-        if naming.is_none() {
-            let message = "has several capture groups: set name.as to the one with the name";
-            self.fault("name.matches", matches, message);
-        }
-        naming
+        let fault = |message: String| self.fault("name.matches", matches, message);
+        let regex = regex(text(matches).unwrap_or(".*")).map_err(fault)?;
+        Naming::new(regex, text(pattern)).ok_or_else(|| {
+            fault("has several capture groups: set name.as to the one with the name".to_owned())
+        })
     }
 
+    /// The labels of objects, and whether an external metric covers only its namespace.
     fn resources(
-        &mut self,
+        &self,
         field: &str,
         raw: Option<&raw::Resources>,
-    ) -> Option<(ResourceLabels, bool)> {
+    ) -> Result<(ResourceLabels, bool), RuleFault> {
         let Some(raw) = raw else {
-            return Some((ResourceLabels::default(), true));
+            return Ok((ResourceLabels::default(), true));
         };
         let mut overrides = Vec::new();
         for (label, entry) in raw.overrides.iter().flatten() {
-            let resource = entry.resource.clone().unwrap_or_default();
-            let message = match (is_label(label), resource.is_empty()) {
-                (false, _) => "is no label of a series",
-                (true, true) => "has no resource: write one such as pod",
-                (true, false) => {
-                    overrides.push(Override {
-                        label: label.as_str().into(),
-                        group: entry.group.clone().unwrap_or_default(),
-                        resource,
-                    });
-                    continue;
-                }
-            };
-            self.fault(&format!("{field}.overrides.{label}"), None, message);
+            let fault = |message| self.fault(&format!("{field}.overrides.{label}"), None, message);
+            if !is_label(label) {
+                return Err(fault("is no label of a series"));
+            }
+            let resource = entry.resource.clone().filter(|name| !name.is_empty());
+            overrides.push(Override {
+                label: label.as_str().into(),
+                group: entry.group.clone().unwrap_or_default(),
+                resource: resource
+                    .ok_or_else(|| fault("has no resource: write one such as pod"))?,
+            });
         }
         let template = raw.template.as_ref();
-        match ResourceLabels::new(overrides, text(template)) {
-            Ok(labels) => Some((labels, raw.namespaced.unwrap_or(true))),
-            Err(message) => {
-                self.fault(&format!("{field}.template"), template, message);
-                None
-            }
-        }
+        let labels = ResourceLabels::new(overrides, text(template));
+        let fault = |message| self.fault(&format!("{field}.template"), template, message);
+        Ok((labels.map_err(fault)?, raw.namespaced.unwrap_or(true)))
     }
 
-    /// A template; a missing or invalid one is a fault.
-    fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<QueryTemplate> {
-        let Some(query) = text(raw) else {
-            let message = "is missing: the metric is listed but has no values; write a query such \
-                           as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
-            self.fault(field, raw, message);
-            return None;
-        };
+    fn query(&self, field: &str, raw: Option<&Text>) -> Result<QueryTemplate, RuleFault> {
+        let query = text(raw).ok_or_else(|| self.no_query(field))?;
         QueryTemplate::parse(query)
             .map_err(|error| self.fault(field, raw, format!("is no template: {error}")))
-            .ok()
     }
 
     fn resource_rule(
-        &mut self,
+        &self,
         field: &str,
         raw: Option<&raw::ResourceRuleEntry>,
-    ) -> Option<ResourceRule> {
-        let Some(raw) = raw else {
-            self.fault(field, None, "is missing: write cpu and memory");
-            return None;
-        };
-        let container_query = raw.container_query.as_ref();
-        let container_query = self.query(&format!("{field}.containerQuery"), container_query);
-        let node_query = self.query(&format!("{field}.nodeQuery"), raw.node_query.as_ref());
-        let (labels, _) = self.resources(&format!("{field}.resources"), raw.resources.as_ref())?;
-        let queries = [container_query?, node_query?];
-        let container = raw.container_label.clone().unwrap_or_default();
-        let place = format!("{}.{field}", self.place);
-        let rule = ResourceRule::new(place, queries, &labels, container);
-        if rule.is_none() {
+    ) -> Result<ResourceRule, RuleFault> {
+        let raw = raw.ok_or_else(|| self.fault(field, None, "is missing: write cpu and memory"))?;
+        let query = |key, text| self.query(&format!("{field}.{key}"), text);
+        let of_resources = format!("{field}.resources");
+        let (labels, _) = self.resources(&of_resources, raw.resources.as_ref())?;
+        let rule = ResourceRule::new(
+            format!("{}.{field}", self.0),
+            query("containerQuery", raw.container_query.as_ref())?,
+            query("nodeQuery", raw.node_query.as_ref())?,
+            &labels,
+            raw.container_label.clone().unwrap_or_default(),
+        );
+        rule.ok_or_else(|| {
             let message = "names no label for a pod, a namespace or a node: write overrides such \
                            as LABEL: {resource: node}";
-            self.fault(&format!("{field}.resources"), None, message);
-        }
-        rule
+            self.fault(&of_resources, None, message)
+        })
     }
 }
 

@@ -72,20 +72,10 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The fraction of a unit, with Go's rounding and its limit of digits
-/// (`time/format.go`, `leadingFraction`).
+/// The fraction of a unit, to the nanosecond.
 fn part_of(unit: u64, fraction: &str) -> u64 {
-    let (mut number, mut scale) = (0_u64, 1.0);
-    for digit in fraction.bytes() {
-        let next = number.checked_mul(10);
-        let next = next.and_then(|next| next.checked_add(u64::from(digit - b'0')));
-        let Some(next) = next.filter(|next| *next <= 1 << 63) else {
-            break;
-        };
-        number = next;
-        scale *= 10.0;
-    }
-    (number as f64 * (unit as f64 / scale)) as u64
+    let fraction: f64 = format!("0.{fraction}").parse().unwrap_or_default();
+    (fraction * unit as f64) as u64
 }
 
 /// Prints a duration in Prometheus' canonical form: `1m30s`, `0s`.

@@ -7,9 +7,6 @@
 /// arithmetic, which wraps silently; such a value is dropped, never clamped.
 pub const MAX_MAGNITUDE: f64 = 9.2e15;
 
-/// Suffixes of the powers of a thousand, from thousandths up.
-const SUFFIXES: [&[u8]; 7] = [b"m", b"", b"k", b"M", b"G", b"T", b"P"];
-
 /// A value in whole thousandths, rounded half away from zero. `None` if it has no exact
 /// answer: NaN, infinities, magnitudes over [`MAX_MAGNITUDE`].
 #[must_use]
@@ -25,32 +22,11 @@ pub fn milli_from_f64(value: f64) -> Option<i64> {
     Some(whole + i64::from(fraction >= 0.5) - i64::from(fraction <= -0.5))
 }
 
-/// Appends the canonical decimal text of `milli` thousandths: no fraction, the
-/// largest suffix that leaves an integer (`37500m`, `37`, `12k`).
-pub fn write_milli(milli: i64, out: &mut Vec<u8>) {
-    if milli < 0 {
-        out.push(b'-');
-    }
-    let mut mantissa = milli.unsigned_abs();
-    if mantissa == 0 {
-        out.push(b'0');
-        return;
-    }
-    let mut power = 0;
-    while mantissa.is_multiple_of(1000) {
-        mantissa /= 1000;
-        power += 1;
-    }
-    write_u64(mantissa, out);
-    out.extend_from_slice(SUFFIXES.get(power).copied().unwrap_or_default());
-}
-
-/// The canonical text of `milli` thousandths, for rare use.
+/// The canonical decimal text of `milli` thousandths: no fraction, the largest suffix that
+/// leaves an integer (`37500m`, `37`, `12k`).
 #[must_use]
 pub fn milli_text(milli: i64) -> String {
-    let mut out = Vec::with_capacity(24);
-    write_milli(milli, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    scaled(milli, 1000, &["m", "", "k", "M", "G", "T", "P"])
 }
 
 /// The canonical text of `milli` thousandths of bytes: as [`milli_text`], but with
@@ -58,21 +34,24 @@ pub fn milli_text(milli: i64) -> String {
 /// `NewMilliQuantity(milli, BinarySI)`.
 #[must_use]
 pub fn binary_text(milli: i64) -> String {
-    const SUFFIXES: [&str; 6] = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
-    if milli % 1000 != 0 {
-        return milli_text(milli);
+    match milli % 1000 {
+        0 => scaled(milli / 1000, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]),
+        _ => milli_text(milli),
     }
-    let (mut mantissa, mut power) = (milli / 1000, 0);
-    while mantissa != 0 && mantissa % 1024 == 0 && power + 1 < SUFFIXES.len() {
-        mantissa /= 1024;
-        power += 1;
-    }
-    format!("{mantissa}{}", SUFFIXES[power])
 }
 
-/// Appends the decimal digits of a number.
-pub fn write_u64(number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+/// A number with the suffix of the highest power of `base` that divides it; zero has none.
+fn scaled(number: i64, base: i64, suffixes: &[&str]) -> String {
+    let (mut mantissa, mut suffixes) = (number, suffixes.iter());
+    let mut suffix = suffixes.next();
+    while mantissa != 0 && mantissa % base == 0 {
+        mantissa /= base;
+        suffix = suffixes.next();
+    }
+    match mantissa {
+        0 => "0".to_owned(),
+        _ => format!("{mantissa}{}", suffix.unwrap_or(&"")),
+    }
 }
 
 /// Parses a quantity as Go does (`resource.ParseQuantity` and `MilliValue`): thousandths,

@@ -1,8 +1,10 @@
 //! Access tokens of OAuth 2.0 servers.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::{Deserialize, Deserializer, Error as _};
 use url::Url;
 
 use crate::issuer::{CloudAuthError, Platform, ask, read};
@@ -12,15 +14,26 @@ const BY_JWT: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// The client credentials grant (RFC 6749, section 4.4), as `oauth2` in Prometheus'
 /// `http_config`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OAuth2Settings {
     pub client_id: String,
     /// The file of the client secret, read for each token.
     pub client_secret_file: PathBuf,
+    #[serde(deserialize_with = "url")]
     pub token_url: Url,
+    #[serde(default)]
     pub scopes: Vec<String>,
     /// Further parameters of the request.
-    pub endpoint_params: Vec<(String, String)>,
+    #[serde(default)]
+    pub endpoint_params: BTreeMap<String, String>,
+}
+
+/// The error does not repeat the text, which may contain a credential.
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    let url = Url::parse(&String::deserialize(deserializer)?).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or_else(|| D::Error::custom("is no URL: write https://host/path"))
 }
 
 impl OAuth2Settings {
@@ -52,7 +65,8 @@ impl OAuth2Settings {
 }
 
 /// The cloud of an Azure account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AzureCloud {
     #[default]
     Public,
@@ -62,8 +76,10 @@ pub enum AzureCloud {
 }
 
 /// Microsoft Entra ID, for Azure Monitor's Prometheus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AzureSettings {
+    #[serde(default)]
     pub cloud: AzureCloud,
     /// The client ID of the identity; else the one in `AZURE_CLIENT_ID`, else the node's
     /// only identity.

@@ -9,9 +9,7 @@ use url::Url;
 
 use adapter_rules::labels::is_label;
 use adapter_rules::raw::Text;
-use cloud_auth::{
-    AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
-};
+use cloud_auth::{AuthMethod, AwsSettings, AzureSettings, GoogleSettings, OAuth2Settings};
 use limits::file::yaml;
 use prometheus_source::settings::parse_url;
 use prometheus_source::settings::{Auth, ClientPair, SecretSource, Tls};
@@ -78,7 +76,7 @@ impl Connection {
         let default = PrometheusSettings::new(address);
         let mut settings = PrometheusSettings {
             auth: self.auth.map_or(default.auth, Auth::from),
-            tls: self.tls.map_or(default.tls, |Certificates(it)| it),
+            tls: self.tls.unwrap_or_default().settings()?,
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
             compression: or(&self.compression, default.compression),
@@ -127,24 +125,13 @@ pub(super) fn auth(text: &str) -> Result<Auth, String> {
 enum Authentication {
     BearerTokenFile(PathBuf),
     Basic {
-        username: Scalar<Username>,
+        username: String,
         password_file: PathBuf,
     },
     Sigv4(AwsSettings),
     Google(GoogleSettings),
-    Azure {
-        cloud: Option<Scalar<AzureCloud>>,
-        client_id: Option<String>,
-    },
-    Oauth2 {
-        client_id: String,
-        client_secret_file: PathBuf,
-        token_url: Scalar<TokenUrl>,
-        #[serde(default)]
-        scopes: Vec<String>,
-        #[serde(default)]
-        endpoint_params: BTreeMap<String, String>,
-    },
+    Azure(AzureSettings),
+    Oauth2(OAuth2Settings),
 }
 
 impl From<Authentication> for Auth {
@@ -157,99 +144,43 @@ impl From<Authentication> for Auth {
                 username,
                 password_file,
             } => {
-                return Self::Basic {
-                    username: username.0.value,
-                    password: SecretSource::File(password_file),
-                };
+                let password = SecretSource::File(password_file);
+                return Self::Basic { username, password };
             }
             Authentication::Sigv4(settings) => AuthMethod::SigV4(settings),
             Authentication::Google(settings) => AuthMethod::Google(settings),
-            Authentication::Azure { cloud, client_id } => AuthMethod::Azure(AzureSettings {
-                cloud: or(&cloud, AzureCloud::default()),
-                client_id,
-            }),
-            Authentication::Oauth2 {
-                client_id,
-                client_secret_file,
-                token_url,
-                scopes,
-                endpoint_params,
-            } => AuthMethod::OAuth2(OAuth2Settings {
-                client_id,
-                client_secret_file,
-                token_url: token_url.0.value,
-                scopes,
-                endpoint_params: endpoint_params.into_iter().collect(),
-            }),
+            Authentication::Azure(settings) => AuthMethod::Azure(settings),
+            Authentication::Oauth2(settings) => AuthMethod::OAuth2(settings),
         })
     }
 }
 
-impl Choice for AzureCloud {
-    const WORDS: Words<Self> = &[
-        ("public", Self::Public),
-        ("government", Self::Government),
-        ("china", Self::China),
-    ];
-}
-
-/// The address of a token endpoint.
-struct TokenUrl;
-
-impl Setting for TokenUrl {
-    type Value = Url;
-
-    fn parse(text: &str) -> Result<Self::Value, String> {
-        parse_url(text).map_err(|_| "is no URL: write https://host/path".to_owned())
-    }
-}
-
-/// A user of basic authentication.
-struct Username;
-
-impl Setting for Username {
-    type Value = String;
-
-    fn parse(text: &str) -> Result<String, String> {
-        match text.contains(':') {
-            true => {
-                Err("contains a colon, which HTTP forbids: write only the user name".to_owned())
-            }
-            false => Ok(text.to_owned()),
-        }
-    }
-}
-
-/// `prometheus.tls`, checked.
-#[derive(Deserialize)]
-#[serde(try_from = "TlsSection")]
-struct Certificates(Tls);
-
 /// `prometheus.tls`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct TlsSection {
+struct Certificates {
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
 }
 
-impl TryFrom<TlsSection> for Certificates {
-    type Error = &'static str;
-
-    fn try_from(section: TlsSection) -> Result<Self, Self::Error> {
-        let client = match (section.cert_file, section.key_file) {
+impl Certificates {
+    fn settings(self) -> Result<Tls, Problem> {
+        let client = match (self.cert_file, self.key_file) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(ClientPair {
                 cert: SecretSource::File(cert),
                 key: SecretSource::File(key),
             }),
-            _ => return Err("has only one of certFile and keyFile: set both"),
+            _ => {
+                let message = "has only one of certFile and keyFile: set both";
+                return Err(Problem::missing("prometheus.tls", message));
+            }
         };
-        Ok(Self(Tls {
-            ca: section.ca_file.map(SecretSource::File),
+        Ok(Tls {
+            ca: self.ca_file.map(SecretSource::File),
             client,
             unverified: false,
-        }))
+        })
     }
 }

@@ -188,8 +188,9 @@ impl Config {
         let external = file.external_rules.as_deref().unwrap_or_default();
         self.external_rules = Rules::resolve("externalRules", external);
         let resource = file.resource_rules.as_ref().map(ResourceRules::resolve);
-        let mut of_resources = Vec::new();
-        self.resource_rules = resource.and_then(|rules| rules.map_err(|it| of_resources = it).ok());
+        let mut of_resources = None;
+        let kept = |fault| of_resources = Some(fault);
+        self.resource_rules = resource.and_then(|rules| rules.map_err(kept).ok());
         let faults = self.rules.faults.iter().chain(&self.external_rules.faults);
         self.faults = faults
             .chain(&of_resources)

@@ -4,139 +4,92 @@
 
 use std::ffi::OsString;
 
-const KLOG: &str = "flags of klog are not supported: see --v and --logging-format";
-const CLIENT: &str = "requests to kube-apiserver are few and not throttled";
-const PROFILING: &str = "there is no profiling endpoint";
-const PRIORITY: &str = "concurrent requests are limited: see --max-requests-inflight";
-const SUITES: &str = "only suites with forward secrecy and authenticated encryption are offered";
-const STREAMS: &str = "streams are limited: 250 to a front proxy, 16 to others";
-
-/// The flags, whether they take a value (`--name value` or `--name=value`, else `--name` or
-/// `--name=true`), and why they have no effect. Sources: custom-metrics-apiserver
-/// `pkg/cmd/builder.go`, apiserver `pkg/server/options`, klog.
-const FLAGS: [(&str, bool, &str); 25] = [
-    ("discovery-interval", true, "kinds are read at each relist"),
-    ("client-qps", true, CLIENT),
-    ("client-burst", true, CLIENT),
-    ("debug-socket-path", true, PROFILING),
-    ("http2-max-streams-per-connection", true, STREAMS),
-    ("log-backtrace-at", true, KLOG),
-    ("log-dir", true, KLOG),
-    ("log-file", true, KLOG),
-    ("log-file-max-size", true, KLOG),
-    ("log-flush-frequency", true, KLOG),
-    ("stderrthreshold", true, KLOG),
-    ("vmodule", true, KLOG),
-    ("tls-cipher-suites", true, SUITES),
-    (
-        "tls-sni-cert-key",
-        true,
-        "one certificate is served: see --tls-cert-file",
-    ),
-    ("profiling", false, PROFILING),
-    ("contention-profiling", false, PROFILING),
-    ("enable-priority-and-fairness", false, PRIORITY),
-    ("permit-address-sharing", false, "the address is not shared"),
-    ("permit-port-sharing", false, "the port is not shared"),
-    ("logtostderr", false, KLOG),
-    ("alsologtostderr", false, KLOG),
-    ("add-dir-header", false, KLOG),
-    ("one-output", false, KLOG),
-    ("skip-headers", false, KLOG),
-    ("skip-log-headers", false, KLOG),
+/// Flags without effect that take a value: `--name value` or `--name=value`. Sources:
+/// custom-metrics-apiserver `pkg/cmd/builder.go`, apiserver `pkg/server/options`, klog.
+const WITH_VALUE: [&str; 14] = [
+    "client-burst",
+    "client-qps",
+    "debug-socket-path",
+    "discovery-interval",
+    "http2-max-streams-per-connection",
+    "log-backtrace-at",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "log-flush-frequency",
+    "stderrthreshold",
+    "tls-cipher-suites",
+    "tls-sni-cert-key",
+    "vmodule",
 ];
 
-const LOGGING_FORMAT: &str = "logging-format";
-
-/// The flags with an effect whose value is a text or a path. An empty value of them is no
-/// value. Lists are not among them: an empty list is another value than the default.
-const TEXTS: [&str; 18] = [
-    "authentication-kubeconfig",
-    "authorization-kubeconfig",
-    "cert-dir",
-    "client-ca-file",
-    "config",
-    "lister-kubeconfig",
-    LOGGING_FORMAT,
-    "prometheus-auth-config",
-    "prometheus-ca-file",
-    "prometheus-client-tls-cert-file",
-    "prometheus-client-tls-key-file",
-    "prometheus-token-file",
-    "prometheus-url",
-    "prometheus-verb",
-    "requestheader-client-ca-file",
-    "tls-cert-file",
-    "tls-min-version",
-    "tls-private-key-file",
+/// Those that take none: `--name` or `--name=true`.
+const SWITCHES: [&str; 11] = [
+    "add-dir-header",
+    "alsologtostderr",
+    "contention-profiling",
+    "enable-priority-and-fairness",
+    "logtostderr",
+    "one-output",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "profiling",
+    "skip-headers",
+    "skip-log-headers",
 ];
 
-/// Some twenty flags, of which these take no value.
+/// The beginning of some twenty more, and the ends of those that take no value.
 const AUDIT: &str = "audit-";
-const AUDIT_WHY: &str = "requests are audited in the server's own log";
 const AUDIT_SWITCHES: [&str; 3] = ["-compress", "-throttle-enable", "-truncate-enabled"];
+
+/// The flags with an effect whose empty value differs from their default: an empty list.
+const LISTS: [&str; 2] = [
+    "authorization-always-allow-paths",
+    "requestheader-allowed-names",
+];
 
 /// Removes the flags without effect or value from a command line. Returns a warning for each
 /// name without effect.
 #[must_use]
 pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut left, mut sentences): (Vec<OsString>, Vec<String>) = Default::default();
-    let mut words = words.into_iter();
-    while let Some(mut word) = words.next() {
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next() {
         let flag = word.to_str().and_then(|text| text.strip_prefix("--"));
-        let (name, value) = match flag.unwrap_or_default().split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (flag.unwrap_or_default().to_owned(), None),
+        let (name, value) = match flag.and_then(|flag| flag.split_once('=')) {
+            Some((name, value)) => (name, Some(value)),
+            None => (flag.unwrap_or_default(), None),
         };
-        let mut why = None;
-        if let Some(retired) = find(&name) {
-            if retired.takes_value && value.is_none() {
+        // pflag accepts underscores for dashes in klog's names.
+        let name = name.replace('_', "-");
+        let next_is_empty = words.peek().is_some_and(|next| next.is_empty());
+        if let Some(takes_value) = without_effect(&name) {
+            if takes_value && value.is_none() {
                 words.next();
             }
-            why = Some(retired.why);
-        } else if TEXTS.contains(&&*name) {
-            if value.is_none()
-                && let Some(separate) = words.next()
-            {
-                word.push("=");
-                word.push(separate);
+            let sentence = format!("--{name} has no effect: remove it");
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
             }
-            let start = format!("--{name}=");
-            // As in pflag the last one counts, also if its value is empty.
-            left.retain(|it| !it.as_encoded_bytes().starts_with(start.as_bytes()));
-            let value = word.to_str().and_then(|text| text.strip_prefix(&start));
-            if name == LOGGING_FORMAT && !matches!(value, None | Some("" | "text" | "json")) {
-                why = Some("the log is text; write text or json");
-            } else if value != Some("") {
-                left.push(word);
-            }
-        } else {
+        } else if flag.is_none() || LISTS.contains(&&*name) {
+            left.push(word);
+        } else if value.is_none() && next_is_empty {
+            words.next();
+        } else if value != Some("") {
             left.push(word);
         }
-        // pflag accepts underscores for dashes in klog's names.
-        let sentence = why.map(|why| format!("--{} has no effect: {why}", name.replace('_', "-")));
-        sentences.extend(sentence.filter(|sentence| !sentences.contains(sentence)));
     }
     (left, sentences)
 }
 
-/// A flag without effect.
-struct Retired {
-    takes_value: bool,
-    why: &'static str,
-}
-
-fn find(name: &str) -> Option<Retired> {
-    let name = name.replace('_', "-");
-    if name.starts_with(AUDIT) {
-        return Some(Retired {
-            takes_value: !AUDIT_SWITCHES.iter().any(|end| name.ends_with(end)),
-            why: AUDIT_WHY,
-        });
+/// Whether a flag without effect takes a value; `None`: it is none of them.
+fn without_effect(name: &str) -> Option<bool> {
+    match name {
+        _ if WITH_VALUE.contains(&name) => Some(true),
+        _ if SWITCHES.contains(&name) => Some(false),
+        _ if name.starts_with(AUDIT) => Some(!AUDIT_SWITCHES.iter().any(|end| name.ends_with(end))),
+        _ => None,
     }
-    let mut flags = FLAGS.into_iter();
-    let (_, takes_value, why) = flags.find(|(known, ..)| *known == name)?;
-    Some(Retired { takes_value, why })
 }
 
 #[cfg(test)]
@@ -152,7 +105,7 @@ mod tests {
     #[test]
     fn flags_without_effect_are_removed_with_their_values_and_reported_once() {
         for row in [
-            "x --v=4 --config a | x --v=4 --config=a | 0",
+            "x --v=4 --config a | x --v=4 --config a | 0",
             "x --logtostderr=true --v=4 | x --v=4 | 1",
             "x --logtostderr --v=4 | x --v=4 | 1",
             "x --client-qps 100 --client-qps=5 --v=4 | x --v=4 | 1",
@@ -160,9 +113,6 @@ mod tests {
             "x --audit-webhook-batch-throttle-enable=false --v=4 | x --v=4 | 1",
             "x --log_dir /tmp -v 6 | x -v 6 | 1",
             "x --vmodule | x | 1",
-            "x --logging-format json | x --logging-format=json | 0",
-            "x --logging-format=klog --v=4 | x --v=4 | 1",
-            "x --logging-format=json --logging-format=klog | x | 1",
             "x --config | x --config | 0",
         ] {
             let cells: Vec<&str> = row.split(" | ").collect();
@@ -172,22 +122,19 @@ mod tests {
         }
         assert_eq!(
             taken("x --client-qps=1").1,
-            ["--client-qps has no effect: requests to kube-apiserver are few and not throttled"]
+            ["--client-qps has no effect: remove it"]
         );
     }
 
     #[test]
     fn an_empty_value_is_no_value() {
-        for name in TEXTS {
-            for row in [
-                "--NAME=",
-                "--NAME ",
-                "--NAME=json --NAME=",
-                "--NAME json --NAME ",
-            ] {
-                let words = format!("x {} --v=4", row.replace("NAME", name));
-                assert_eq!(taken(&words), ("x --v=4".to_owned(), Vec::new()), "{words}");
-            }
+        for row in [
+            "--config=",
+            "--config ",
+            "--prometheus-auth-config= --tls-cert-file ",
+        ] {
+            let words = format!("x {row} --v=4");
+            assert_eq!(taken(&words), ("x --v=4".to_owned(), Vec::new()), "{words}");
         }
         let lists = "x --requestheader-allowed-names= --authorization-always-allow-paths=";
         assert_eq!(taken(lists).0, lists);

@@ -6,7 +6,7 @@ fn settings(issuer: &FakeIssuer, secret: &tempfile::NamedTempFile) -> AuthMethod
         client_secret_file: secret.path().to_owned(),
         token_url: format!("{}/token", issuer.url).parse().unwrap(),
         scopes: vec!["metrics".to_owned(), "read".to_owned()],
-        endpoint_params: vec![("audience".to_owned(), "store".to_owned())],
+        endpoint_params: [("audience".to_owned(), "store".to_owned())].into(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Access tokens that are renewed; the crate `cloud-auth` tests each issuer.
 
+use std::collections::BTreeMap;
+
 use cloud_auth::{AuthMethod, OAuth2Settings};
 
 use super::*;
@@ -30,7 +32,7 @@ impl Tokens {
             client_secret_file: self.secret.path().to_owned(),
             token_url: format!("{}/token", self.issuer.url()).parse().unwrap(),
             scopes: Vec::new(),
-            endpoint_params: Vec::new(),
+            endpoint_params: BTreeMap::new(),
         }));
         settings
     }
