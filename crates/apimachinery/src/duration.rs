@@ -72,10 +72,12 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The fraction of a unit, to the nanosecond.
+/// The fraction of a unit, with Go's rounding (`time/format.go`). The first 19 digits count.
 fn part_of(unit: u64, fraction: &str) -> u64 {
-    let fraction: f64 = format!("0.{fraction}").parse().unwrap_or_default();
-    (fraction * unit as f64) as u64
+    let digits = fraction.get(..19).unwrap_or(fraction);
+    let scale: f64 = digits.chars().map(|_| 10.0).product();
+    let number: u64 = digits.parse().unwrap_or_default();
+    (number as f64 * (unit as f64 / scale)) as u64
 }
 
 /// Prints a duration in Prometheus' canonical form: `1m30s`, `0s`.
