@@ -239,7 +239,7 @@ fn provide(
 fn discover(
     config: &Config,
     flags: &RuleFlags,
-    prometheus: Arc<PromqlClient>,
+    prometheus: PromqlClient,
     backend: RuleBackend,
     provider: Arc<RuleProvider>,
     telemetry: &Telemetry,

@@ -23,7 +23,6 @@ use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
-use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, ObjectKind};

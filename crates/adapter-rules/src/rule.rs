@@ -88,11 +88,12 @@ impl ResourceRules {
     pub fn resolve(raw: &raw::ResourceRulesEntry) -> Result<Self, RuleFault> {
         let reader = Reader("resourceRules".to_owned());
         let window = raw.window.as_ref();
-        let parsed = window.map_or(Ok(Duration::ZERO), |text| parse_duration(&text.value));
+        let read = window.map_or(Ok(Duration::ZERO), |text| parse_duration(&text.value));
+        let duration = read.map_err(|message| reader.fault("window", window, message))?;
         Ok(Self {
             cpu: reader.resource_rule("cpu", raw.cpu.as_ref())?,
             memory: reader.resource_rule("memory", raw.memory.as_ref())?,
-            window: parsed.map_err(|message| reader.fault("window", window, message))?,
+            window: duration,
         })
     }
 }

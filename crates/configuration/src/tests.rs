@@ -276,7 +276,7 @@ fn each_cloud_has_its_own_section_for_authentication() {
         AuthMethod::Google(GoogleSettings::default())
     );
     assert_eq!(
-        method("{azure: {cloud: Government}}"),
+        method("{azure: {cloud: government}}"),
         AuthMethod::Azure(AzureSettings {
             cloud: AzureCloud::Government,
             client_id: None

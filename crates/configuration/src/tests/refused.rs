@@ -10,7 +10,8 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
     );
     assert_eq!(
         error("prometheus:\n  url: localhost:9090\n"),
-        r#"config.yaml:2:8: prometheus.url: is no URL: write http://host:port"#
+        "config.yaml:2:8: prometheus.url: is no URL: write http://host:port, of a store or a Service \
+         in front of several Prometheus"
     );
 }
 
@@ -64,7 +65,7 @@ prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
 prometheus: {url: 'http://a:9090,http://b:9090'}
-    prometheus.url: is a list of addresses: write one
+    prometheus.url: is no URL: write http://host:port, of a store or a Service in front of several
 prometheus: {url: 'http://h', tls: {certFile: a}}
     prometheus.tls: has only one of certFile and keyFile
 prometheus: {url: 'http://h', headers: {'a b': c}}

@@ -2,33 +2,26 @@
 
 use url::Url;
 
-/// Why a text is no valid address of a Prometheus.
-///
-/// The text is not repeated: any part of it may be a credential.
+/// A text that is no address of a Prometheus. It is not repeated: any part of it may be a
+/// credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidUrl {
-    /// Not `http` or `https` with a host.
-    #[error("is no URL: write http://host:port")]
-    NoUrl,
-    #[error(
-        "is a list of addresses: write one, of a store or a Service in front of several Prometheus"
-    )]
-    Several,
-}
+#[error(
+    "is no URL: write http://host:port, of a store or a Service in front of several Prometheus"
+)]
+pub struct InvalidUrl;
 
 /// Parses the address of a Prometheus: `http` or `https`, with a host.
 ///
 /// # Errors
 /// When the text is anything else.
 pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
-    if text.split(',').skip(1).any(|next| next.contains("://")) {
-        return Err(InvalidUrl::Several);
-    }
+    let is_list = text.split(',').skip(1).any(|next| next.contains("://"));
     Url::parse(text.trim())
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
         .filter(|url| url.host_str().is_some_and(|host| !host.contains(',')))
-        .ok_or(InvalidUrl::NoUrl)
+        .filter(|_| !is_list)
+        .ok_or(InvalidUrl)
 }
 
 #[cfg(test)]
@@ -40,10 +33,10 @@ mod tests {
         let url = parse_url(" https://b/x?a=1,2 ").unwrap();
         assert_eq!(url.as_str(), "https://b/x?a=1,2");
         for wrong in ["", "a:9090", "ftp://a", "http://a,b", "http://a,b:9090"] {
-            assert_eq!(parse_url(wrong), Err(InvalidUrl::NoUrl), "{wrong}");
+            assert_eq!(parse_url(wrong), Err(InvalidUrl), "{wrong}");
         }
         for wrong in ["http://a:9090,https://b", "http://a, http://b"] {
-            assert_eq!(parse_url(wrong), Err(InvalidUrl::Several), "{wrong}");
+            assert_eq!(parse_url(wrong), Err(InvalidUrl), "{wrong}");
         }
     }
 }
