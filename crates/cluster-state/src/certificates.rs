@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use super::client::{Client, OBJECT_BYTES};
 use super::error::CallError;
 use super::registration::{RESOURCE_APISERVICES, RegistrationSettings, change};
+use super::rights::Right;
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::certificates::{Publisher, Trouble};
@@ -77,24 +78,24 @@ pub async fn run(
 }
 
 /// Why a step of a pass failed.
-enum Fault {
+enum StepError {
     /// Another replica wrote the object after it was read: the next pass reads it again.
     Conflict,
     Trouble(Trouble),
 }
 
-impl Fault {
+impl StepError {
     fn lasting(why: String) -> Self {
         Self::Trouble(Trouble::Lasting(why))
     }
 
-    /// A failed call about an object, with the rule to add if a right is missing.
-    fn of_call(object: &str, rule: &str, error: &CallError) -> Self {
+    /// A failed call about an object, which needs this right.
+    fn of_call(object: &str, right: &Right, error: CallError) -> Self {
+        let error = error.without(right);
         let text = format!("{object}: {error}");
         match error {
             CallError::Status(_, 409, _) => Self::Conflict,
             error if error.is_passing() => Self::Trouble(Trouble::Passing(text)),
-            error if error.is_forbidden() => Self::lasting(format!("{text}: {rule}")),
             _ => Self::lasting(text),
         }
     }
@@ -130,8 +131,8 @@ impl Replica {
     pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
         let authority = match self.authority(now).await {
             Ok(authority) => authority,
-            Err(Fault::Conflict) => return false,
-            Err(Fault::Trouble(trouble)) => {
+            Err(StepError::Conflict) => return false,
+            Err(StepError::Trouble(trouble)) => {
                 self.publisher.report(Some(trouble));
                 return true;
             }
@@ -158,10 +159,10 @@ impl Replica {
         for &name in &self.settings.apiservices {
             match self.register(name, &bundle).await {
                 Ok(()) => self.publisher.register(name, None),
-                Err(Fault::Conflict) => is_done = false,
+                Err(StepError::Conflict) => is_done = false,
                 // During an outage of kube-apiserver the last known state stays.
-                Err(Fault::Trouble(Trouble::Passing(_))) => {}
-                Err(Fault::Trouble(Trouble::Lasting(why))) => {
+                Err(StepError::Trouble(Trouble::Passing(_))) => {}
+                Err(StepError::Trouble(Trouble::Lasting(why))) => {
                     self.publisher.register(name, Some(why));
                 }
             }
@@ -178,16 +179,12 @@ impl Replica {
     }
 
     /// The authority of the Secret, or a new one that is written there.
-    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, Fault> {
+    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, StepError> {
         let RegistrationSettings {
             service, secret, ..
         } = &self.settings;
         let path = format!("/api/v1/namespaces/{}/secrets/{secret}", service.namespace);
-        let failed = |error: CallError| {
-            let rule =
-                "allow get, patch and create of it: run the command that check prints for GM201";
-            Fault::of_call(&self.secret(), rule, &error)
-        };
+        let failed = |error| StepError::of_call(&self.secret(), &Right::AuthoritySecret, error);
         let stored = match self.client.get(&path, JSON, OBJECT_BYTES).await {
             // Without values, this changes none that another replica has written meanwhile. It is
             // a server-side apply, because RBAC then checks `create` with the Secret's name
@@ -211,7 +208,7 @@ impl Replica {
             not_after: now + AUTHORITY_LIFE,
         };
         let authority = CertificateAuthority::new("gpu-metrics-apiserver authority", validity)
-            .map_err(Fault::lasting)?;
+            .map_err(StepError::lasting)?;
         let values = json!({
             "metadata": {"resourceVersion": stored.metadata.resource_version},
             "data": {
@@ -239,26 +236,18 @@ impl Replica {
     }
 
     /// Makes an APIService refer to the server and trust the authority `bundle`.
-    async fn register(&self, name: &'static str, bundle: &str) -> Result<(), Fault> {
+    async fn register(&self, name: &'static str, bundle: &str) -> Result<(), StepError> {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let is_optional = RESOURCE_APISERVICES.contains(&name);
-        let failed = |error: CallError| {
-            let rule = match is_optional {
-                true => {
-                    "apply manifests/optional/resource-metrics.yaml, which has the APIService and \
-                     the right to get and patch it, or remove resourceRules from the configuration"
-                }
-                false => "allow get and patch of it: run the command that check prints for GM201",
-            };
-            Fault::of_call(&format!("APIService {name}"), rule, &error)
-        };
+        let right = Right::ApiService { is_optional };
+        let failed = |error| StepError::of_call(&format!("APIService {name}"), &right, error);
         let found = match self.client.object(&path).await {
             Err(CallError::NotFound(_)) => {
                 let remedy = match is_optional {
                     true => "apply manifests/optional/resource-metrics.yaml",
                     false => "apply manifests/apiservices.yaml, or run helm upgrade",
                 };
-                return Err(Fault::lasting(format!(
+                return Err(StepError::lasting(format!(
                     "APIService {name} does not exist, so kube-apiserver sends the server no \
                      requests for it: {remedy}"
                 )));
@@ -266,7 +255,7 @@ impl Replica {
             found => found.map_err(failed)?,
         };
         let change = change(&self.settings, name, found, bundle);
-        match change.map_err(Fault::lasting)? {
+        match change.map_err(StepError::lasting)? {
             None => Ok(()),
             Some(patch) => {
                 let written = self.patch(&path, MERGE, &patch).await;

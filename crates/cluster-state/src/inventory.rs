@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::health::{Need, WatchRegistry};
-use super::keeper::{self, CHANGES, Publisher};
+use super::keeper::{self, CHANGES, InventoryPublisher};
 use super::kind_watches;
 pub use super::objects::WatchSettings;
 use super::snapshot::Snapshot;
@@ -29,7 +29,7 @@ impl Watches {
     /// Call it within a Tokio runtime.
     #[must_use]
     pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
-        let publisher = Publisher::new();
+        let publisher = InventoryPublisher::new();
         let inventory = publisher.inventory.subscribe();
         let followed = publisher.followed.subscribe();
         let (changes, received) = mpsc::channel(CHANGES);

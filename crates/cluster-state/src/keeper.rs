@@ -27,7 +27,7 @@ pub(super) const CHANGES: usize = 64;
 
 /// What the task publishes.
 #[derive(Debug)]
-pub(super) struct Publisher {
+pub(super) struct InventoryPublisher {
     pub(super) inventory: watch::Sender<Arc<Inventory>>,
     /// The kinds to watch.
     pub(super) followed: watch::Sender<BTreeSet<KindName>>,
@@ -36,7 +36,7 @@ pub(super) struct Publisher {
     has_inventory: bool,
 }
 
-impl Publisher {
+impl InventoryPublisher {
     pub(super) fn new() -> Self {
         let nothing = Inventory {
             authority: InventoryOrigin::Cluster,
@@ -69,7 +69,7 @@ impl Publisher {
 pub(super) async fn run(
     mut objects: WatchedObjects,
     mut changes: mpsc::Receiver<Change>,
-    mut publisher: Publisher,
+    mut publisher: InventoryPublisher,
     build: impl Fn(&mut WatchedObjects) -> Snapshot + Clone + Send + 'static,
 ) {
     let mut received = Vec::with_capacity(CHANGES);

@@ -187,7 +187,7 @@ fn identity(user: UserInfo) -> Option<Identity> {
 
 /// The `spec` of a SubjectAccessReview.
 #[derive(Serialize)]
-struct Question<'a> {
+struct AccessReviewSpec<'a> {
     #[serde(flatten)]
     who: &'a Identity,
     #[serde(flatten)]
@@ -216,7 +216,7 @@ impl Reviewer for KubeReviewer {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                "spec": Question { who, what },
+                "spec": AccessReviewSpec { who, what },
             });
             Ok(judge_access(self.accesses.create(&review).await?))
         })

@@ -11,6 +11,10 @@ pub(super) enum Right {
     Authentication,
     /// To create TokenReviews and SubjectAccessReviews.
     Reviews,
+    /// To read and write the Secret of the authority.
+    AuthoritySecret,
+    /// To read and write an APIService; an optional one is of resource metrics.
+    ApiService { is_optional: bool },
 }
 
 impl Right {
@@ -38,6 +42,18 @@ impl Right {
             Self::Authentication => {
                 "bind the Role extension-apiserver-authentication-reader to the \
                                      server's account by a RoleBinding in the namespace kube-system"
+                    .into()
+            }
+            Self::AuthoritySecret => {
+                "allow get, patch and create of it: run the command that check prints for GM201"
+                    .into()
+            }
+            Self::ApiService { is_optional: false } => {
+                "allow get and patch of it: run the command that check prints for GM201".into()
+            }
+            Self::ApiService { is_optional: true } => {
+                "apply manifests/optional/resource-metrics.yaml, which has the APIService and \
+                 the right to get and patch it, or remove resourceRules from the configuration"
                     .into()
             }
             Self::Reviews => account.map_or_else(String::new, |account| {

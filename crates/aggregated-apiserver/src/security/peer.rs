@@ -32,10 +32,6 @@ const ORIGIN_LIFE: Duration = Duration::from_secs(1);
 pub struct AskForCertificate;
 
 impl ClientCertVerifier for AskForCertificate {
-    fn offer_client_auth(&self) -> bool {
-        true
-    }
-
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -112,13 +108,13 @@ pub struct Peer {
 
 #[derive(Debug, Default)]
 struct PeerState {
-    origin: Mutex<Option<Known>>,
+    origin: Mutex<Option<VerifiedOrigin>>,
     hang_up: Notify,
 }
 
 /// An origin, with the trust and the time of its verification.
 #[derive(Debug)]
-struct Known {
+struct VerifiedOrigin {
     trust: Option<Arc<Trust>>,
     at: SystemTime,
     origin: Arc<Origin>,
@@ -147,7 +143,7 @@ impl Peer {
         }
         let verified = classify(&self.certificates, trust.map(Arc::as_ref), now);
         let origin = Arc::new(verified);
-        *known = Some(Known {
+        *known = Some(VerifiedOrigin {
             trust: trust.cloned(),
             at: now,
             origin: origin.clone(),

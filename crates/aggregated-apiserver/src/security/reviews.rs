@@ -54,7 +54,7 @@ impl NoAnswer {
 type TokenDigest = Box<[u8]>;
 
 /// The user and the access: the key of a cached answer.
-type Question = (Identity, Access);
+type AccessKey = (Identity, Access);
 
 impl Verdict for TokenVerdict {
     fn is_allowed(&self) -> bool {
@@ -71,7 +71,7 @@ impl Verdict for AccessVerdict {
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     tokens: ReviewCache<TokenDigest, TokenVerdict>,
-    accesses: ReviewCache<Question, AccessVerdict>,
+    accesses: ReviewCache<AccessKey, AccessVerdict>,
     token_permits: ReviewPermits,
     proxied_permits: ReviewPermits,
     direct_permits: ReviewPermits,
@@ -128,13 +128,13 @@ impl Reviews {
         via: Via,
         until: Instant,
     ) -> Result<AccessVerdict, NoAnswer> {
-        let question = (Identity::clone(who), what.clone());
+        let key = (Identity::clone(who), what.clone());
         let permits = match via {
             Via::FrontProxy => &self.proxied_permits,
             Via::Direct => &self.direct_permits,
         };
         let (reviewer, who, what) = (self.reviewer.clone(), Arc::clone(who), what.clone());
         let review = async move { reviewer.access(&who, &what).await };
-        self.accesses.get(question, permits, until, review).await
+        self.accesses.get(key, permits, until, review).await
     }
 }

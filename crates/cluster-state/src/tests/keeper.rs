@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::super::keeper::{self, CHANGES, Publisher};
+use super::super::keeper::{self, CHANGES, InventoryPublisher};
 use super::super::objects::WatchSettings;
 use super::super::snapshot::Snapshot;
 use super::super::state::{Change, Collection, Event, WatchedObjects};
@@ -16,7 +16,7 @@ use super::fixture::{pod, put};
 #[tokio::test]
 async fn neither_events_nor_requests_wait_while_a_snapshot_is_built() {
     let (changes, received) = mpsc::channel(CHANGES);
-    let publisher = Publisher::new();
+    let publisher = InventoryPublisher::new();
     let mut inventory = publisher.inventory.subscribe();
     let (begun, mut has_begun) = mpsc::unbounded_channel();
     let (open, gate) = threads::channel::<()>();
