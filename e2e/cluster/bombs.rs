@@ -152,7 +152,7 @@ impl Store {
         let asked = uri.query().unwrap_or_default();
         let kind = match uri.path() {
             "/api/v1/series" => "search",
-            _ if asked.contains("DCGM") => "poll",
+            _ if asked.to_ascii_uppercase().contains("DCGM") => "poll",
             _ => "rule",
         };
         if !self.armed.load(Ordering::Relaxed) || asked.contains("requests%7B%7D") {

@@ -212,7 +212,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         let row = pods.lines().find(|line| line.starts_with("waiting "));
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
         let is_unknown = cells.len() == 13 && cells[1..].iter().all(|cell| *cell == "–");
-        let reason = pods.contains("pods waiting");
+        let reason = pods.contains("team/waiting");
         ok_if(is_unknown && reason && pods.contains("60/50 → 1/1"), &pods)
     });
     let gpus = says(lab, &["top", "gpus"]);

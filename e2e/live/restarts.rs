@@ -56,6 +56,6 @@ async fn fields_that_are_too_many_for_one_answer_are_read_one_by_one() {
     let server = Reader::start(&store.url, GPU);
     server
         .program
-        .await_stderr("each field is queried by itself");
+        .await_stderr("each name of a field is queried by itself");
     await_window(&server, PODS_A, WINDOW);
 }

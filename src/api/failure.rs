@@ -29,6 +29,7 @@ impl From<ProviderError> for Refusal {
             ProviderError::Unavailable => Self::Unavailable("unable to fetch metrics"),
             ProviderError::BadSelector(reason) => Self::Malformed(reason),
             ProviderError::NoSuchMetric => Self::NoSuchPath,
+            ProviderError::WrongScope(reason) => Self::NoValue(reason.to_owned()),
             ProviderError::NoValue(reason) => Self::NoValue(reason),
         }
     }
@@ -42,6 +43,7 @@ pub(super) fn of_values(error: ProviderError, query: &Query) -> Refusal {
     };
     let because = match error {
         ProviderError::NoSuchMetric => String::new(),
+        ProviderError::WrongScope(reason) => format!(": {reason}"),
         ProviderError::NoValue(reason) => {
             let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
             let selector = match query.selector.is_everything() {

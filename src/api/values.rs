@@ -53,10 +53,13 @@ impl ResourceRequest<'_> {
             return Err(Refusal::NoSuchPath);
         }
         if self.params.watch {
-            return Err(Refusal::WatchNotSupported {
-                group: self.target.of.group.name(),
-                resource: self.target.resource.clone(),
-            });
+            let resource = match self.target.kind {
+                // As prometheus-adapter names them.
+                ResourceKind::ExternalMetric => "*".to_owned(),
+                _ => self.target.resource.clone(),
+            };
+            let group = self.target.of.group.name();
+            return Err(Refusal::WatchNotSupported { group, resource });
         }
         // Only pods and nodes have fields. Without the selector the answer would be too broad.
         if usage.is_none() && !self.params.field_selector.is_empty() {
