@@ -7,7 +7,7 @@
 //!     └───► caBundle of the APIServices ◄──┘
 //! ```
 //!
-//! There is no leader. Each replica makes the same [pass](Replica::pass) every few seconds. A
+//! There is no leader. Each replica makes the same pass every few seconds. A
 //! write contains the version that it is based on. If two replicas write at the same time, one
 //! gets a conflict and reads again.
 //!
