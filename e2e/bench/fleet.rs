@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use apimachinery::time::Timestamp;
 use bytes::Bytes;
-use gpu_metrics::batch::{Batch, PrometheusId};
-use gpu_metrics::dcgm::{fields, metrics, schemes::ExporterIdentity};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
@@ -51,8 +51,6 @@ impl Bench {
             policy,
             signals: specs.clone(),
             metrics: metrics::built_in(),
-            exporter: ExporterIdentity::default(),
-            prometheus: 1,
         });
         Self {
             fleet: Fleet::new(scenario),
@@ -67,7 +65,7 @@ impl Bench {
     /// Prometheus' answer to the pipeline's next query of a signal.
     pub(crate) fn body(&self, spec: &SignalSpec) -> Bytes {
         let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
-        let range = self.pipeline.range(PrometheusId(0), spec.id, self.now);
+        let range = self.pipeline.range(spec.id, self.now);
         self.fleet.prometheus_json(&names, self.now, range).into()
     }
 
@@ -76,7 +74,7 @@ impl Bench {
         self.batch.signal = signal;
         decode(body, &self.hasher, &mut self.batch).expect("the body is an answer");
         let report = self.pipeline.take(&self.batch, self.now);
-        (self.batch.series_len(), report.applied.accepted)
+        (self.batch.series_len(), report.accepted)
     }
 
     /// A whole round, one answer at a time.
@@ -85,7 +83,7 @@ impl Bench {
             let body = self.body(&spec);
             self.take(spec.id, &body);
         }
-        self.pipeline.end_round(PrometheusId(0));
+        self.pipeline.end_round();
     }
 
     pub(crate) fn inventory(&self) -> Arc<Inventory> {

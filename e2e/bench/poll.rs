@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use findings::source::{self, PolledSource};
-use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::inventory::Inventory;
 
 use super::fleet::{Bench, SCRAPE};
@@ -74,7 +73,7 @@ fn start(bench: &mut Bench, gpus: u32) {
         elapsed += begun.elapsed();
         assert!(series > 0, "{:?} was read", spec.id);
     }
-    bench.pipeline.end_round(PrometheusId(0));
+    bench.pipeline.end_round();
     let inventory = bench.inventory();
     let (first, snapshot) = best_of(1, || bench.pipeline.publish(&inventory, bench.now));
     assert!(!snapshot.layout().tables().is_empty(), "there are values");
@@ -117,7 +116,6 @@ fn publish(bench: &mut Bench, gpus: u32) {
     row("the same after pods changed", &size, &ms(changed), "");
     let seen = PolledSource {
         snapshot: &snapshot,
-        store: bench.pipeline.store(),
         failing: &std::collections::BTreeSet::new(),
         skew_ms: 0,
     };

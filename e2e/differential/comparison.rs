@@ -7,10 +7,11 @@ use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Formula, Measure, MetricSpec};
-use gpu_metrics::snapshot::{Snapshot, takes_formula};
+use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics::window::takes_formula;
 
 use super::promql::{Dialect, View};
-use super::promql_scope::{Named, PromqlScope, some_went};
+use super::promql_scope::{Named, PromqlScope};
 use super::stage::{AHEAD, LATE, Stage};
 use super::tally::Tally;
 
@@ -73,15 +74,12 @@ impl std::fmt::Display for Question<'_> {
 
 impl<'a> Comparison<'a> {
     pub(crate) fn new(stage: &'a Stage, snapshot: &'a Snapshot) -> Self {
-        assert_eq!(snapshot.frame().step_ms(), stage.dialect.step_ms);
+        assert_eq!(snapshot.frame().step_ms, stage.dialect.step_ms);
         Self {
             stage,
             snapshot,
-            dialect: Dialect {
-                some_went: some_went(snapshot),
-                ..stage.dialect.clone()
-            },
-            at: snapshot.frame().now(),
+            dialect: stage.dialect.clone(),
+            at: snapshot.frame().now,
             disagreeing: BTreeMap::new(),
             wrong: Vec::new(),
         }
@@ -280,12 +278,11 @@ impl<'a> Comparison<'a> {
     /// Checks a window against docs/numbers.md, "Rules": L is one of the sources'.
     fn check_window(&self, question: &Question<'_>, of: &PromqlScope) {
         let step_ms = self.dialect.step_ms;
-        let scrape_ms = millis(self.stage.fleet.scenario().scrape.interval);
-        let asked_ms = millis(question.window).max(4 * scrape_ms);
+        let asked_ms = millis(question.window);
         assert_eq!(of.window_ms, asked_ms, "{question}");
         assert_eq!(of.instants, (asked_ms + step_ms - 1) / step_ms);
         let end = |lag_ms: i64| (self.at.millis() - lag_ms + millis(AHEAD)).div_euclid(step_ms);
-        let sources = self.snapshot.frame().view().sources.iter();
+        let sources = self.snapshot.frame().sources.all().iter();
         let mut ends = sources.map(|source| end(source.lag_ms));
         assert!(ends.any(|end| end == of.last), "{question}");
         let first = (of.last - of.instants + 1) * step_ms;

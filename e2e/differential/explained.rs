@@ -57,7 +57,7 @@ fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
                 of,
                 metric: metric.to_owned(),
                 selector: Selector::everything(),
-                now: snapshot.frame().now(),
+                now: snapshot.frame().now,
                 user: String::new(),
             };
             explanations.extend(provider.explain(&query));

@@ -12,8 +12,8 @@
 //! 2. A *view* keeps the readings that count for a kind of object and adds the labels that
 //!    identify the object ([`Dialect::placed`]). DCGM's series do not contain the start of
 //!    a pod: `pod_started` replaces the pod watch, as kube-state-metrics would export it,
-//!    with a label for each owner. Groups count a reading for the pod in its labels, even
-//!    after the pod is deleted, until a newer line of the same target names another holder.
+//!    with a label for each owner. A reading counts for the pod in its labels: devices whose
+//!    labels change in the window are not compared ([`PromqlScope`](super::promql_scope)).
 //! 3. One reading per device and object: the newest one, or the larger one of equally new
 //!    ones ([`newest`]). A card's reading counts only while no MIG instance of it has one.
 //! 4. The formula over the instants of a subquery ([`Dialect::expression`]), evaluated at
@@ -65,9 +65,6 @@ pub(crate) struct Dialect {
     pub(crate) fresh_ms: i64,
     /// Whether percent fields arrive as 0–1.
     pub(crate) percent_as_ratio: bool,
-    /// Whether deleted pods have readings. Only then do expressions need to detect
-    /// handed-over devices, which makes them expensive.
-    pub(crate) some_went: bool,
 }
 
 /// A field of the exporter.
@@ -259,48 +256,23 @@ impl Dialect {
         }
     }
 
-    /// Readings without those of deleted pods once a newer line of the same target
-    /// names another holder, or none.
-    fn not_handed_over(&self, readings: &Readings) -> Readings {
-        if !self.some_went {
-            return Readings {
-                values: readings.values.clone(),
-                times: readings.times.clone(),
-            };
-        }
-        let target = format!("{DEVICE}, job, instance");
-        let present = readings.present();
-        let times = format!(
-            "({} or ({present} >= on (ns, po) group_left () {POD_STARTED}{{live=\"true\"}}) \
-             or ({present} == on ({target}) group_left () max by ({target}) {present}))",
-            without(&readings.times, "po"),
-        );
-        Readings {
-            values: readings.values.clone(),
-            times,
-        }
-    }
-
     /// The readings that count for a kind of object.
     fn placed(&self, readings: &Readings, view: &View) -> Readings {
-        if *view == View::Pods {
-            return Self::of_pods(readings);
-        }
-        let readings = self.not_handed_over(readings);
         match view {
-            View::Pods | View::Cluster => readings,
+            View::Pods => Self::of_pods(readings),
+            View::Cluster => readings.clone(),
             View::Namespaces => readings.map(|vector| {
                 format!(
                     "({} unless on (ns, po) {POD_STARTED}{{gpu=\"false\"}})",
                     with(vector, "po")
                 )
             }),
-            View::Workloads(label) => Self::labelled(&readings, label),
+            View::Workloads(label) => Self::labelled(readings, label),
             View::Nodes => {
                 let others = readings.map(|vector| {
                     format!("({vector} unless on (ns, po) {POD_STARTED}{{gpu=\"true\"}})")
                 });
-                Self::labelled(&readings, "pn").or(&others).map(with_node)
+                Self::labelled(readings, "pn").or(&others).map(with_node)
             }
         }
     }
@@ -370,18 +342,10 @@ impl Dialect {
             "max by ({key}) {} * 0",
             self.placed(readings, view).present()
         );
-        let or_zero = format!("or max_over_time(({zero}){over})");
         match formula {
             Formula::MeanOfInstants => {
                 format!("avg_over_time((avg by ({key}) ({devices} > 0) or {zero}){over})")
             }
-            Formula::ActiveInstants => {
-                format!("avg_over_time((avg by ({key}) ({devices} > 0)){over}) {or_zero}")
-            }
-            Formula::SampleWeighted => format!(
-                "sum_over_time((sum by ({key}) ({devices})){over}) \
-                 / sum_over_time((count by ({key}) ({devices} > 0)){over}) {or_zero}"
-            ),
             Formula::Plain => format!("avg by ({key}) (avg_over_time(({devices}){over}))"),
         }
     }
@@ -410,18 +374,16 @@ impl Dialect {
         format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
     }
 
-    /// Devices whose newest lines include one that names a pod; all devices, if only lines
-    /// of pods count.
+    /// Devices whose series name a pod; all devices, if only series of pods count.
     fn claims(&self, readings: &Readings, view: &View) -> String {
         if !matches!(view, View::Nodes | View::Cluster) {
             return self.devices(readings, view);
         }
-        let placed = self.placed(readings, view);
-        let (key, present) = (view.device_key(), placed.present());
+        let placed = self.placed(readings, view).present();
         let pods = format!("{POD_STARTED}{{gpu=\"true\"}}");
         format!(
-            "group by ({key}) (({present} == on ({key}) group_left () max by ({key}) {present}) \
-             and on (ns, po) {pods})"
+            "group by ({}) ({placed} and on (ns, po) {pods})",
+            view.device_key()
         )
     }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::aggregate::{Outcome, ReadingOutcome, Reasons};
-use gpu_metrics::layout::{Attribution, Object, RowFacts};
+use gpu_metrics::explain::ReadingOutcome;
+use gpu_metrics::layout::{Claim, Object, Scope};
+use gpu_metrics::line::Line;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
+use gpu_metrics::reasons::{InstantOutcome, Reasons};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -28,7 +30,7 @@ pub(super) struct PromqlScope {
 }
 
 impl PromqlScope {
-    /// `None` if the group's targets have no samples. `fresh_ms` is the F of the query.
+    /// `None` if the group has no devices. `fresh_ms` is the F of the query.
     pub(super) fn new(
         snapshot: &Snapshot,
         group: &Object,
@@ -37,25 +39,29 @@ impl PromqlScope {
     ) -> Option<Self> {
         let measure = shown(&metric.measure);
         let reasons = snapshot.reasons(group, &measure, Some(formula), Some(window))?;
-        let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-        let named = |row: &&RowFacts| {
-            let instance = row.row.device.instance.as_deref();
-            (
-                row.row.device.uuid.to_string(),
-                instance.unwrap_or_default().to_owned(),
-            )
+        let devices = || reasons.devices.iter().map(|it| it.device);
+        let named = |device: u32| {
+            let of = &snapshot.layout().devices[device as usize].device;
+            let instance = of.instance.as_deref().unwrap_or_default();
+            (of.uuid.to_string(), instance.to_owned())
         };
+        let since = reasons.end - window - Duration::from_millis(fresh_ms.unsigned_abs());
+        let by_labels = group.scope != Scope::Devices || is_count(&metric.measure);
         Some(Self {
-            last: reasons.span.last,
-            instants: reasons.span.last - reasons.span.first + 1,
-            window_ms: reasons.span.window_ms,
-            devices: rows().map(named).collect(),
+            last: reasons.end.millis() / snapshot.frame().step_ms,
+            instants: i64::try_from(reasons.instants.len()).unwrap(),
+            window_ms: reasons.window_ms,
+            devices: devices().map(named).collect(),
             is_silent: reasons.instants.iter().all(|it| it.answering == 0),
             is_not_computable: misses(&metric.measure, &reasons)
-                || is_in_parts(&metric.measure, &reasons)
-                || reasons.devices.iter().any(|it| it.fresh_ms != fresh_ms)
-                || rows().any(|row| is_replaced(snapshot, row))
-                || is_count(&metric.measure) && rows().any(|row| has_lost_labels(snapshot, row)),
+                || reasons.has_several_ends
+                || is_in_parts(snapshot, &metric.measure, &reasons)
+                || reasons
+                    .devices
+                    .iter()
+                    .any(|it| it.times.is_none_or(|it| it.fresh_ms != fresh_ms))
+                || devices().any(|it| has_several_names(snapshot, it, since))
+                || by_labels && devices().any(|it| has_changed(snapshot, it, since)),
         })
     }
 }
@@ -84,12 +90,12 @@ const fn is_used_percent(measure: &Measure) -> bool {
 
 /// Whether missing devices change the number. A query treats the reserved part of a
 /// framebuffer as 0 if there is no current reading.
-fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
+fn misses(measure: &Measure, reasons: &Reasons) -> bool {
     let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
     let mut outcomes = reasons.devices.iter().flat_map(|device| &device.outcomes);
-    let is_silent = |(state, _): &Outcome| {
+    let is_silent = |it: &InstantOutcome| {
         matches!(
-            state,
+            it.state,
             ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::NoReading
         )
     };
@@ -102,7 +108,7 @@ fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
 }
 
 /// Whether the value adds up parts that exporters print for each process.
-fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
+fn is_in_parts(snapshot: &Snapshot, measure: &Measure, reasons: &Reasons) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
     };
@@ -110,27 +116,9 @@ fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
         value,
         DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
     );
-    is_split
-        && reasons.devices.iter().any(|device| {
-            let several = device.rows.len() > 1 || is_used_percent(measure);
-            several
-                && device
-                    .rows
-                    .iter()
-                    .any(|row| row.row.label_facts.per_process)
-        })
-}
-
-/// Whether a new device replaced the device of a row: a query counts both.
-fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
-    let layout = snapshot.layout();
-    let heard = |device: u32| {
-        let rows = layout.device_rows(device).iter();
-        rows.filter_map(|row| snapshot.frame().sample_times(*row))
-    };
-    let newest = heard(row.device).map(|heard| heard.newest).max();
-    let mut slot_peers = layout.slot_peers_of(row.device).iter();
-    slot_peers.any(|rival| heard(*rival).map(|heard| heard.first).min() > newest)
+    let devices = &snapshot.layout().devices;
+    let mut reasons = reasons.devices.iter();
+    is_split && reasons.any(|it| devices[it.device as usize].has_processes)
 }
 
 const fn is_count(measure: &Measure) -> bool {
@@ -140,30 +128,42 @@ const fn is_count(measure: &Measure) -> bool {
     )
 }
 
-/// Whether a row's device was reported without a pod while a live pod held it. The server
-/// counts it as held, but a query depends on the labels.
-fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
-    let layout = snapshot.layout();
-    let rows = layout.device_rows(row.device).iter();
-    let facts = rows.filter_map(|row| layout.fact(*row));
-    let of = |attribution: Attribution| {
-        facts
-            .clone()
-            .filter(move |it| it.attribution == attribution)
-    };
-    let heard = |facts: &RowFacts| snapshot.frame().sample_times(facts.id);
-    let bare = of(Attribution::Unheld).filter_map(|it| Some(heard(it)?.newest));
-    let held = of(Attribution::Held).filter(|it| !it.row.label_facts.per_process);
-    let held = held.filter_map(|it| Some(heard(it)?.first.max(it.started)));
-    held.min().is_some_and(|since| bare.max() >= Some(since))
+/// Whether series since a time name a field of a device in several ways: the server reads
+/// the first name, a query the newest sample.
+fn has_several_names(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
+    let lines = recent_lines(snapshot, device, since);
+    let ranks: BTreeSet<u8> = lines.map(|line| line.rank).collect();
+    ranks.len() > 1
 }
 
-/// Whether there are readings of deleted pods.
-pub(super) fn some_went(snapshot: &Snapshot) -> bool {
-    let first = |row: &RowFacts| {
-        let heard = snapshot.frame().sample_times(row.id);
-        heard.map_or(Timestamp::MAX, |heard| heard.first)
+/// Whether the holder of a device is another one than all its series since a time name: a
+/// query depends on the labels of each reading.
+fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
+    let layout = snapshot.layout();
+    let owner = |line: &Line| {
+        let owner = line.owner.as_ref()?;
+        Some((owner.namespace.clone(), owner.pod.clone()))
     };
-    let mut rows = snapshot.layout().facts().flatten();
-    rows.any(|row| row.attribution == Attribution::Gone || first(row) < row.started)
+    let named: BTreeSet<_> = recent_lines(snapshot, device, since).map(owner).collect();
+    let is_recent = |claim: &Claim| {
+        let mut rows = claim.lines.iter();
+        rows.any(|row| snapshot.frame().times[row.0 as usize].newest >= since)
+    };
+    let claims = layout.claims_of(device).iter();
+    let mut claims = claims.map(|claim| &layout.claims[*claim as usize]);
+    let is_other = claims.any(|claim| {
+        let pod = &layout.pods[claim.pod as usize];
+        let holds_fewer = pod
+            .requested
+            .is_some_and(|it| pod.claims.len() > it as usize);
+        pod.is_live != is_recent(claim) || (pod.is_live && holds_fewer)
+    });
+    named.len() > 1 || is_other
+}
+
+fn recent_lines(snapshot: &Snapshot, device: u32, since: Timestamp) -> impl Iterator<Item = &Line> {
+    let (layout, frame) = (snapshot.layout(), snapshot.frame());
+    let rows = layout.lines_of(device).iter();
+    let recent = rows.filter(move |row| frame.times[row.0 as usize].newest >= since);
+    recent.filter_map(|row| layout.lines[row.0 as usize].as_deref())
 }

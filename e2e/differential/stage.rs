@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
-use gpu_metrics::batch::{Batch, BatchSeries, PrometheusId};
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
-use gpu_metrics::dcgm::{fields, intake, metrics};
+use gpu_metrics::batch::{Batch, BatchSeries};
+use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics::store::PROFILING;
 use prometheus_source::settings::PrometheusSettings;
 use prometheus_source::{KeyHasher, Prometheus, SeriesQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
@@ -35,7 +35,6 @@ pub(crate) struct Stage {
     pub(crate) engine: Store,
     /// A Prometheus with the readings at each instant as series ([`Dialect::sources`]).
     pub(crate) oracle: Store,
-    /// For a fleet without deleted pods.
     pub(crate) dialect: Dialect,
     source: Prometheus,
     /// The longest window that may be requested.
@@ -71,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// A pipeline with the scrape interval given, but not the unit.
+    /// A pipeline with the scrape interval and the unit given.
     pub(crate) fn pipeline(&self, window: Duration) -> Pipeline {
         let scenario = self.fleet.scenario();
         Pipeline::new(Settings {
@@ -79,12 +78,11 @@ impl Stage {
                 window: Some(window),
                 max_window: self.longest,
                 scrape_interval: Some(scenario.scrape.interval),
+                percent_as_ratio: self.dialect.percent_as_ratio.then_some(true),
                 ..Policy::default()
             },
             signals: fields::built_in(),
             metrics: metrics::built_in(),
-            exporter: ExporterIdentity::default(),
-            prometheus: 1,
         })
     }
 
@@ -98,17 +96,17 @@ impl Stage {
             let query = SeriesQuery {
                 specs: &[&spec],
                 at,
-                range: pipeline.range(PrometheusId(0), spec.id, at),
+                range: pipeline.range(spec.id, at),
             };
             let mut take = |batch: &Batch| {
-                match intake::PROFILING.contains(&spec.id) {
+                match PROFILING.contains(&spec.id) {
                     true => pipeline.take_part(&of_instances(batch), at),
                     false => pipeline.take_part(batch, at),
                 };
             };
             let fetched = self.source.fetch(&query, clock::now(), &mut take).await;
             fetched.unwrap();
-            pipeline.answered(PrometheusId(0), spec.id, at);
+            pipeline.answered(spec.id, at);
         }
     }
 
@@ -124,7 +122,7 @@ impl Stage {
     /// The snapshot that is served at `at`.
     pub(crate) fn publish(&self, pipeline: &mut Pipeline, at: Timestamp) -> Snapshot {
         let inventory = Arc::new(self.fleet.inventory(at));
-        pipeline.end_round(PrometheusId(0));
+        pipeline.end_round();
         pipeline.publish(&inventory, at)
     }
 }
@@ -136,7 +134,6 @@ fn dialect(scenario: &Scenario) -> Dialect {
         step_ms: millis(Policy::default().step),
         fresh_ms: (3 * millis(scenario.scrape.interval)).max(30_000),
         percent_as_ratio: schemes.iter().all(is_ratio),
-        some_went: false,
     }
 }
 

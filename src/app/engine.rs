@@ -26,7 +26,7 @@ use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
 use configuration::Config;
-use gpu_metrics::batch::{Batch, PrometheusId};
+use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::metrics::built_in;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -63,9 +63,6 @@ const SKEW_MIN_MS: i64 = 2_000;
 
 /// How often to check why the cluster's objects cannot be listed.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// The only Prometheus.
-const PROMETHEUS: PrometheusId = PrometheusId(0);
 
 /// The Prometheus in metrics: the key of its settings.
 const KEY: &str = "prometheus";
@@ -139,8 +136,6 @@ impl Engine {
             metrics: metrics(&config),
             policy: config.policy,
             signals: config.signals,
-            exporter: config.exporters,
-            prometheus: 1,
         };
         Self {
             prometheus,
@@ -193,7 +188,7 @@ impl Engine {
     /// allows it, otherwise one for each.
     async fn poll(&mut self) {
         let now = clock::now();
-        self.pipeline.start_over_if_set_back(PROMETHEUS, now);
+        self.pipeline.start_over_if_set_back(now);
         let wanted = self.wanted(now);
         let together = match self.prometheus.combines(now) {
             true => wanted.len().max(1),
@@ -230,7 +225,7 @@ impl Engine {
 
     /// The signals to query.
     fn wanted(&self, now: Timestamp) -> Vec<SignalSpec> {
-        let is_wanted = |spec: &&SignalSpec| self.pipeline.is_wanted(PROMETHEUS, spec.id, now);
+        let is_wanted = |spec: &&SignalSpec| self.pipeline.is_wanted(spec.id, now);
         let (wanted, others): (Vec<_>, Vec<_>) = self.signals.iter().partition(is_wanted);
         for spec in others {
             let last = &self.metrics.query_last_success_timestamp_seconds;
@@ -248,9 +243,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let specs: Vec<&SignalSpec> = signals.iter().collect();
         let (pipeline, metrics) = (&mut self.pipeline, &self.metrics);
-        let ranges = specs
-            .iter()
-            .map(|it| pipeline.range(PROMETHEUS, it.id, now));
+        let ranges = specs.iter().map(|it| pipeline.range(it.id, now));
         let mut left = ranges.max().unwrap_or_default();
         let mut take = |batch: &Batch| {
             let report = pipeline.take_part(batch, now);
@@ -291,7 +284,7 @@ impl Engine {
             metrics.queries_total.add([KEY, &spec.name, outcome], 1);
             metrics.query_duration_seconds.observe([&spec.name], took);
             if read.is_ok() {
-                self.pipeline.answered(PROMETHEUS, spec.id, now);
+                self.pipeline.answered(spec.id, now);
                 let last = &metrics.query_last_success_timestamp_seconds;
                 last.set([KEY, &spec.name], now.as_secs_f64());
             }
@@ -300,7 +293,7 @@ impl Engine {
 
     /// Ends a round: decides when the next one is due.
     fn end(&mut self, round: Round, now: Timestamp) {
-        self.pipeline.end_round(PROMETHEUS);
+        self.pipeline.end_round();
         let is_answered = round.is_answered || round.error.is_none();
         self.note(round, now);
         self.pace.set_interval(self.interval());
@@ -312,14 +305,13 @@ impl Engine {
     }
 
     /// The poll interval: the configured one; otherwise a third of the shortest scrape
-    /// interval of the targets, or all of that for a large fleet.
+    /// interval, or all of that for a large fleet.
     fn interval(&self) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
         }
         let store = self.pipeline.store();
-        let scrapes = store.targets().iter().map(|(.., scrape_ms)| scrape_ms);
-        let Some(shortest) = scrapes.min() else {
+        let Some(shortest) = store.shortest_scrape_ms() else {
             return POLL_MAX;
         };
         let scrape = Duration::from_millis(u64::try_from(shortest).unwrap_or(0));

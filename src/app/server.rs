@@ -271,7 +271,6 @@ fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> (Watches, W
     let registry = WatchRegistry::default();
     let settings = WatchSettings {
         gpus: config.gpu_resources.clone(),
-        exporter_containers: config.exporters.containers.clone(),
         remember: config.policy.max_window + REMEMBERED_BEYOND,
     };
     let watches = Watches::start(client, &registry, settings);

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::ObjectSelection;
 use super::lookup::{Lookup, Subject};
 use super::narrow::selectable_model;
-use gpu_metrics::aggregate::{Absence, Missing};
+use gpu_metrics::absence::{Absence, Missing};
 use gpu_metrics::inventory::{Inventory, InventoryOrigin, Pod};
-use gpu_metrics::layout::{Object, RowFacts};
+use gpu_metrics::layout::Object;
+use gpu_metrics::line::Line;
 
 impl<'a> Lookup<'a> {
     /// The subject in words: `pods ml/train-0`, `the cluster`.
@@ -31,7 +32,10 @@ impl<'a> Lookup<'a> {
         if self.narrowed.has_labels() {
             return self.unmatched(&objects);
         }
-        let absence = self.object().map(|group| self.snapshot.absence(group));
+        let measure = &self.spec.measure;
+        let absence = self
+            .object()
+            .map(|group| self.snapshot.absence(group, measure));
         match (absence.and_then(why), &self.current.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
@@ -47,12 +51,12 @@ impl<'a> Lookup<'a> {
     /// The reason that no GPU of these objects has the requested labels.
     fn unmatched(&self, objects: &[&Object]) -> String {
         let of = self.described();
-        let layout = self.snapshot.layout();
-        let rows = objects.iter().flat_map(|object| &object.members);
-        let rows: Vec<&RowFacts> = rows.filter_map(|row| layout.fact(*row)).collect();
-        let models = rows.iter().filter_map(|facts| selectable_model(facts));
+        let members = objects.iter().flat_map(|object| &object.members);
+        let lines = members.flat_map(|member| self.snapshot.present_lines(*member));
+        let lines: Vec<&Line> = lines.collect();
+        let models = lines.iter().filter_map(|line| selectable_model(line));
         let models: BTreeSet<String> = models.collect();
-        if models.is_empty() || rows.iter().any(|it| self.narrowed.admits_model(it)) {
+        if models.is_empty() || lines.iter().any(|it| self.narrowed.admits_model(it)) {
             let metric = &self.spec.name;
             return format!(
                 "no GPU of {of} with fresh samples for {metric} matches the metric selector"
@@ -99,7 +103,7 @@ impl<'a> Lookup<'a> {
                 namespace, name, ..
             },
         ) = (pod.node.as_deref()?, pod);
-        let named = self.snapshot.layout().nodes_of_claims(namespace, name);
+        let named = self.snapshot.layout().nodes_naming(namespace, name);
         let others: Vec<&str> = named.into_iter().filter(|named| *named != node).collect();
         (!others.is_empty()).then(|| {
             format!(
@@ -142,11 +146,6 @@ fn why(absence: Absence) -> Option<String> {
             let since = since.unwrap_or_default();
             format!("{devices} of {of} GPUs {what}{since}: {remedy}")
         }
-        Absence::HandedOver { since } => format!(
-            "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
-             dcgm-exporter's series",
-            since.whole_second().date()
-        ),
         Absence::TooFewReadings => {
             "the window holds too few readings of it: values come with the next scrapes, \
                                     or the exporter does not report the field"

@@ -88,9 +88,7 @@ impl GpuProvider {
         let current = current.as_ref().ok_or_else(|| self.not_ready())?;
         let snapshot = &current.snapshot;
         let layout = snapshot.layout();
-        let rank = |row| layout.rank(row).device;
-        let members = &layout.cluster().members;
-        let devices = members.chunk_by(|a, b| rank(*a) == rank(*b));
+        let devices = layout.devices.len();
         let objects = objects(snapshot, query);
         if objects.len() > MOST_OBJECTS {
             let reason = format!(
@@ -114,8 +112,7 @@ impl GpuProvider {
         });
         Ok(DeviceList {
             items: items.collect::<Result<_, _>>()?,
-            device_count: (query.namespace.is_none() && !members.is_empty())
-                .then(|| devices.count()),
+            device_count: (query.namespace.is_none() && devices > 0).then_some(devices),
         })
     }
 
@@ -284,9 +281,9 @@ fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
         Some(ReadingOutcome::Lost) => ("lost", None),
         Some(ReadingOutcome::NoReading) => ("no-reading", None),
         Some(ReadingOutcome::ActivityUnknown) => ("unknown", Some("activity-unknown")),
-        Some(
-            ReadingOutcome::BeforeItsTime | ReadingOutcome::AfterItsTime | ReadingOutcome::NotHeld,
-        ) => ("unknown", Some("of-another-time")),
+        Some(ReadingOutcome::Outside | ReadingOutcome::NotHeld) => {
+            ("unknown", Some("of-another-time"))
+        }
         None if device.silent_since.is_some() => ("unknown", Some("silent")),
         None => ("unknown", Some("late")),
     };

@@ -5,7 +5,6 @@ use super::lookup::{Lookup, Subject};
 use super::rules::RuleValues;
 use super::{MetricValues, ProviderError, Query};
 use adapter_rules::rule::Rule;
-use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
@@ -96,21 +95,9 @@ impl Lookup<'_> {
             now: self.query.now,
         };
         let reasons = group.and_then(|group| self.reasons(group));
-        let found = (
-            group.unwrap_or_else(|| self.snapshot.layout().cluster()),
-            reasons.as_ref(),
-        );
         let value = self.value();
         let no_value = value.is_none().then(|| self.absence());
         let answer = (value, no_value);
-        let mut explanation = Explanation::of_group(&question, self.snapshot, found, answer);
-        let wanted = self.narrowed.window.unwrap_or(self.snapshot.window());
-        if (explanation.window.as_ref()).is_some_and(|it| it.seconds > wanted.as_secs_f64()) {
-            explanation.notes.push(format!(
-                "a window of {} holds fewer than four scrapes of these GPUs, so it is extended",
-                format_duration(wanted)
-            ));
-        }
-        explanation
+        Explanation::of_group(&question, self.snapshot, reasons.as_ref(), answer)
     }
 }

@@ -11,12 +11,11 @@ use super::{
     CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
 };
 use apimachinery::labels::Labels;
-use gpu_metrics::aggregate::Reasons;
-use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::ObjectKind;
-use gpu_metrics::layout::{KindTable, Object};
+use gpu_metrics::layout::{KindTable, Member, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
+use gpu_metrics::reasons::Reasons;
 use gpu_metrics::snapshot::Snapshot;
 
 /// The most requirements of a label selector that are checked on the thread of the request.
@@ -241,24 +240,23 @@ impl<'a> Lookup<'a> {
         evaluate(&admitted.iter().collect::<Vec<_>>())
     }
 
-    /// A group with only the rows that have the requested labels. Devices without samples
-    /// are not expected in it.
+    /// A group with only the devices that have the requested labels. GPUs that no series
+    /// names are not expected in it.
     fn admitted(&self, group: &Object) -> Object {
-        let layout = self.snapshot.layout();
-        let admits = |row: &RowId| {
-            let facts = layout.fact(*row);
-            facts.is_some_and(|facts| self.narrowed.admits(facts))
+        let admits = |member: &Member| {
+            let mut lines = self.snapshot.present_lines(*member);
+            lines.any(|line| self.narrowed.admits(line))
         };
         let members = group.members.iter().copied();
         Object {
             members: members.filter(admits).collect(),
-            unseen: Vec::new(),
+            pods: Vec::new(),
             ..group.clone()
         }
     }
 
     /// The explanation of the value of a group.
-    pub(super) fn reasons(&self, group: &Object) -> Option<Reasons<'a>> {
+    pub(super) fn reasons(&self, group: &Object) -> Option<Reasons> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let admitted = narrowed.has_labels().then(|| self.admitted(group));
         let group = admitted.as_ref().unwrap_or(group);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::ProviderError;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::selector::{Operator, Requirement, Selector};
-use gpu_metrics::layout::RowFacts;
+use gpu_metrics::line::Line;
 use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
-use gpu_metrics::snapshot::takes_formula;
+use gpu_metrics::window::takes_formula;
 
 /// A window in whole seconds holds at least one. One with too few samples is extended when
 /// it is evaluated.
@@ -66,16 +66,16 @@ impl Narrowed {
         !self.labels.is_empty()
     }
 
-    /// Whether a row has the requested model; true if none is requested.
-    pub(super) fn admits_model(&self, facts: &RowFacts) -> bool {
+    /// Whether a series has the requested model; true if none is requested.
+    pub(super) fn admits_model(&self, line: &Line) -> bool {
         let mut models = self.labels.iter().filter(|it| it.key == MODEL);
-        models.all(|requirement| holds(requirement, model_of(facts)))
+        models.all(|requirement| holds(requirement, model_of(line)))
     }
 
-    pub(crate) fn admits(&self, facts: &RowFacts) -> bool {
+    pub(crate) fn admits(&self, line: &Line) -> bool {
         self.labels
             .iter()
-            .all(|requirement| holds(requirement, value_of(requirement, facts)))
+            .all(|requirement| holds(requirement, value_of(requirement, line)))
     }
 }
 
@@ -117,22 +117,22 @@ fn spelled(value: &str, stand_in: char) -> String {
     value.chars().map(spell).collect()
 }
 
-/// The model of a row, as selectors name it.
-pub(super) fn selectable_model(facts: &RowFacts) -> Option<String> {
-    Some(spelled(model_of(facts)?, '-'))
+/// The model of a series, as selectors name it.
+pub(super) fn selectable_model(line: &Line) -> Option<String> {
+    Some(spelled(model_of(line)?, '-'))
 }
 
-fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
+fn value_of<'r>(requirement: &Requirement, line: &'r Line) -> Option<&'r str> {
     match requirement.key.as_str() {
-        MODEL => model_of(facts),
-        CONTAINER => facts.row.owner.as_ref()?.container.as_deref(),
-        key => facts.row.label_facts.labels.get_ignore_case(key),
+        MODEL => model_of(line),
+        CONTAINER => line.owner.as_ref()?.container.as_deref(),
+        key => line.labels.get_ignore_case(key),
     }
 }
 
-fn model_of(facts: &RowFacts) -> Option<&str> {
+fn model_of(line: &Line) -> Option<&str> {
     let mut names = MODEL_LABELS.iter();
-    names.find_map(|name| facts.row.label_facts.labels.get_ignore_case(name))
+    names.find_map(|name| line.labels.get_ignore_case(name))
 }
 
 /// The only value that a requirement allows; `None`: it allows several.

@@ -12,8 +12,7 @@ use super::gpu::GpuProvider;
 use super::{CustomValue, MetricValues, ObjectSelection, Provider, ProviderError, Query, ValuesOf};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, PrometheusId};
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::metric::Value;
@@ -45,15 +44,13 @@ impl Site {
             policy,
             signals: fields::built_in(),
             metrics: metrics::built_in(),
-            exporter: ExporterIdentity::default(),
-            prometheus: 1,
         });
         let fleet = Fleet::new(scenario);
         let hasher = KeyHasher::new();
         let mut batch = Batch::new(SignalId::MEM_COPY_UTIL);
         for spec in fields::built_in() {
             let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
-            let range = pipeline.range(PrometheusId(0), spec.id, now);
+            let range = pipeline.range(spec.id, now);
             let body = fleet.prometheus_json(&names, now, range);
             batch.signal = spec.id;
             decode(body.as_bytes(), &hasher, &mut batch).unwrap();
@@ -64,7 +61,7 @@ impl Site {
         let mut web = inventory.pods[0].clone();
         (web.namespace, web.gpus, web.uncounted) = ("web".into(), 0, false);
         inventory.pods.push(web);
-        pipeline.end_round(PrometheusId(0));
+        pipeline.end_round();
         let snapshot = Arc::new(pipeline.publish(&Arc::new(inventory), now));
         let provider = GpuProvider::new(snapshot.metrics());
         provider.publish(Arc::clone(&snapshot));

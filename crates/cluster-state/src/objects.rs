@@ -27,8 +27,6 @@ use gpu_metrics::resources::GpuResources;
 pub struct WatchSettings {
     /// Which resource names stand for GPUs.
     pub gpus: GpuResources,
-    /// Container names of exporters.
-    pub exporter_containers: Vec<String>,
     /// How long deleted pods are kept.
     pub remember: Duration,
 }
@@ -37,7 +35,6 @@ impl Default for WatchSettings {
     fn default() -> Self {
         Self {
             gpus: GpuResources::default(),
-            exporter_containers: Vec::new(),
             remember: Duration::from_secs(600),
         }
     }

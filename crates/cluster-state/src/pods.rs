@@ -19,10 +19,6 @@ use gpu_metrics::resources::{GpuRequest, GpuResources};
 /// The text that names of the exporter's pods, containers and images contain.
 const EXPORTER: &str = "dcgm-exporter";
 
-/// A container name of exporters, but of other programs as well: it identifies the
-/// exporter's series, but not its pod.
-const COMMON_NAME: &str = "exporter";
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PodSpec {
@@ -83,16 +79,18 @@ impl KeptPod {
             daemon: false,
             owners: Vec::new(),
         };
-        let is_exporter = name.contains(EXPORTER) || spec.looks_like_exporter(settings);
+        let is_exporter = name.contains(EXPORTER) || spec.looks_like_exporter();
         let host = status.host_ip.filter(|_| is_exporter || pod.requests_gpu());
         let address = status.pod_ip.filter(|address| !address.is_empty());
+        let exporter = is_exporter.then(|| ExporterPod {
+            namespace,
+            name,
+            address: address.map(Into::into),
+            node: pod.node.clone(),
+        });
         Self {
             pod,
-            exporter: is_exporter.then(|| ExporterPod {
-                namespace,
-                name,
-                address: address.map(Into::into),
-            }),
+            exporter,
             host: host.map(|host| pool.text(&host)),
         }
     }
@@ -109,15 +107,6 @@ fn amounts(container: &Container) -> impl Iterator<Item = (&str, Cow<'_, str>)> 
         .map(|(name, amount)| (name.as_str(), amount.0.as_str().into()))
 }
 
-fn looks_like_exporter(container: &Container, settings: &WatchSettings) -> bool {
-    let name = &container.name;
-    let image = container.image.as_deref().unwrap_or_default();
-    let mut known = settings.exporter_containers.iter();
-    name.contains(EXPORTER)
-        || image.contains(EXPORTER)
-        || (name != COMMON_NAME && known.any(|known| known == name))
-}
-
 impl PodSpec {
     fn requested(&self, gpus: &GpuResources) -> GpuRequest<'_> {
         let is_sidecar = |it: &Container| it.restart_policy.as_deref() == Some("Always");
@@ -126,9 +115,12 @@ impl PodSpec {
         gpus.of_pod(init, self.containers.iter().flatten().map(amounts))
     }
 
-    fn looks_like_exporter(&self, settings: &WatchSettings) -> bool {
+    fn looks_like_exporter(&self) -> bool {
         let mut containers = self.containers.iter().flatten();
-        containers.any(|container| looks_like_exporter(container, settings))
+        containers.any(|container| {
+            let image = container.image.as_deref().unwrap_or_default();
+            container.name.contains(EXPORTER) || image.contains(EXPORTER)
+        })
     }
 }
 

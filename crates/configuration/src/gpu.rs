@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
+    Activity, ActivityCondition, DeviceValue, Formula, MigWeight, Policy, Shared,
 };
 use gpu_metrics::signal::SignalId;
 
@@ -22,7 +22,6 @@ pub(super) struct Gpu {
     pub(super) poll: Option<Scalar<Auto<Poll>>>,
     average: Option<Scalar<Formula>>,
     active: Option<Active>,
-    idle: Option<Scalar<IdleValue>>,
     hold: Option<Scalar<Hold>>,
     min_devices: Option<Scalar<Share>>,
     freshness: Option<Scalar<Auto<Freshness>>>,
@@ -31,10 +30,6 @@ pub(super) struct Gpu {
     mig_weight: Option<Scalar<MigWeight>>,
     shared: Option<Scalar<Shared>>,
     pub(super) resources: Option<Vec<Scalar<Resource>>>,
-    #[serde(default)]
-    pub(super) exporter_containers: Vec<String>,
-    #[serde(default)]
-    pub(super) exporter_namespaces: Vec<String>,
     #[serde(default)]
     pub(super) metrics: Vec<Metric>,
 }
@@ -78,14 +73,8 @@ impl Setting for Share {
 impl Choice for Formula {
     const WORDS: Words<Self> = &[
         (Self::MeanOfInstants.name(), Self::MeanOfInstants),
-        (Self::SampleWeighted.name(), Self::SampleWeighted),
-        (Self::ActiveInstants.name(), Self::ActiveInstants),
         (Self::Plain.name(), Self::Plain),
     ];
-}
-
-impl Choice for IdleValue {
-    const WORDS: Words<Self> = &[("zero", Self::Zero), ("omit", Self::Omit)];
 }
 
 impl Choice for bool {
@@ -150,7 +139,7 @@ impl Gpu {
         }
         let max_window = max_window.unwrap_or(default.max_window);
         // Without a condition no GPU would ever be active.
-        if matches!(&self.active, Some(Active::Any(list) | Active::All(list)) if list.is_empty()) {
+        if (self.active.as_ref()).is_some_and(|active| active.any.is_empty()) {
             let message =
                 "needs at least one condition, such as {signal: memory_utilization, above: 0}";
             return Err(Problem::missing("gpu.active", message));
@@ -161,7 +150,6 @@ impl Gpu {
             step: or(&self.step, None).unwrap_or(default.step),
             formula: or(&self.average, default.formula),
             activity: (self.active.as_ref()).map_or(default.activity, Activity::from),
-            idle: or(&self.idle, default.idle),
             hold: or(&self.hold, default.hold),
             min_devices: or(&self.min_devices, default.min_devices),
             freshness: or(&self.freshness, None).unwrap_or(default.freshness),
@@ -173,28 +161,23 @@ impl Gpu {
     }
 }
 
-/// `gpu.active`: conditions in one of these lists.
+/// `gpu.active`: conditions, of which one is enough.
 #[derive(Deserialize)]
 #[serde(
-    rename_all = "lowercase",
-    expecting = "one of any and all, such as any: [{signal: memory_utilization, above: 0}]"
+    deny_unknown_fields,
+    expecting = "the key any, such as any: [{signal: memory_utilization, above: 0}]"
 )]
-enum Active {
-    Any(Vec<Condition>),
-    All(Vec<Condition>),
+struct Active {
+    any: Vec<Condition>,
 }
 
 impl From<&Active> for Activity {
     fn from(active: &Active) -> Self {
-        let known = |list: &[Condition]| list.iter().map(Condition::known).collect();
-        match active {
-            Active::Any(list) => Self::Any(known(list)),
-            Active::All(list) => Self::All(known(list)),
-        }
+        Self::Any(active.any.iter().map(Condition::known).collect())
     }
 }
 
-/// An entry of `gpu.active.any` or `.all`.
+/// An entry of `gpu.active.any`.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -27,7 +27,6 @@ use adapter_rules::raw::{ResourceRulesEntry, RuleEntry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rules;
 use gpu_metrics::dcgm::fields;
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
@@ -70,8 +69,6 @@ pub struct Config {
     pub policy: Policy,
     /// The poll interval. `None`: derived from the scrape interval.
     pub poll: Option<Duration>,
-    /// Identifies exporters, whose own labels are distinguished from those of workloads.
-    pub exporters: ExporterIdentity,
     /// The resources of pods that are GPUs.
     pub gpu_resources: GpuResources,
     /// All signals to poll: the built-in ones, then those of configured fields. Each is at
@@ -165,8 +162,6 @@ impl Config {
             let names = names.into_iter().map(|name| name.0.value);
             config.gpu_resources = GpuResources::new(names.collect());
         }
-        config.exporters.containers.extend(gpu.exporter_containers);
-        config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)
     }
 

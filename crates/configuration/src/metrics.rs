@@ -72,15 +72,7 @@ impl Choice for Unit {
 }
 
 impl Choice for Reducer {
-    const WORDS: Words<Self> = &[
-        ("mean", Self::Mean),
-        ("sum", Self::Sum),
-        ("max", Self::Max),
-        ("min", Self::Min),
-        ("p50", Self::Quantile(0.5)),
-        ("p95", Self::Quantile(0.95)),
-        ("p99", Self::Quantile(0.99)),
-    ];
+    const WORDS: Words<Self> = &[("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
 }
 
 impl Choice for Over {

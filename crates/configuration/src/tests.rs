@@ -9,8 +9,7 @@ use cloud_auth::{
     AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
 use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, Measure, MigWeight, Over,
-    Reducer, Shared,
+    Activity, ActivityCondition, DeviceValue, Formula, Measure, MigWeight, Over, Reducer, Shared,
 };
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
@@ -199,9 +198,8 @@ fn every_setting_of_gpu_arrives() {
   maxWindow: 10m
   step: 15s
   poll: 5s
-  average: sample-weighted
-  active: {all: [{signal: dram_active, above: 0.02}, allocated, {signal: memory_used}]}
-  idle: omit
+  average: plain
+  active: {any: [{signal: dram_active, above: 0.02}, allocated, {signal: memory_used}]}
   hold: 30s
   minDevices: 0.8
   freshness: 45s
@@ -210,8 +208,6 @@ fn every_setting_of_gpu_arrives() {
   migWeight: slices
   shared: split
   resources: [example.com/gpu-*]
-  exporterContainers: [gpu-agent]
-  exporterNamespaces: [monitoring]
 ",
     );
     let secs = |n| Some(Duration::from_secs(n));
@@ -221,13 +217,12 @@ fn every_setting_of_gpu_arrives() {
             window: secs(120),
             max_window: Duration::from_secs(600),
             step: Duration::from_secs(15),
-            formula: Formula::SampleWeighted,
-            activity: Activity::All(vec![
+            formula: Formula::Plain,
+            activity: Activity::Any(vec![
                 ActivityCondition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
                 ActivityCondition::Allocated,
                 ActivityCondition::Above(DeviceValue::MemoryUsed, 0.0),
             ]),
-            idle: IdleValue::Omit,
             hold: Duration::from_secs(30),
             min_devices: 0.8,
             freshness: Duration::from_secs(45),
@@ -240,18 +235,6 @@ fn every_setting_of_gpu_arrives() {
     assert_eq!(config.poll, secs(5));
     let resources = GpuResources::new(vec!["example.com/gpu-*".to_owned()]);
     assert_eq!(config.gpu_resources, resources);
-    assert!(
-        config
-            .exporters
-            .containers
-            .contains(&"gpu-agent".to_owned())
-    );
-    assert!(
-        config
-            .exporters
-            .namespaces
-            .contains(&"monitoring".to_owned())
-    );
 }
 
 #[test]
@@ -314,7 +297,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
         "gpu:
   metrics:
   - {name: gpu_temp, field: DCGM_FI_DEV_GPU_TEMP, aliases: [dcgm_gpu_temp], reducer: max, over: all}
-  - {name: gpu_temp_p95, field: dcgm_fi_dev_gpu_temp, reducer: p95, over: held}
+  - {name: gpu_temp_sum, field: dcgm_fi_dev_gpu_temp, reducer: sum, over: held}
   - {name: tensor, field: DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, unit: ratio}
   - {name: power_max, field: DCGM_FI_DEV_POWER_USAGE, aliases: [my.power], reducer: max}
 ",
@@ -339,7 +322,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
         measures,
         [
             measure(SignalId(8), Reducer::Max, Over::All),
-            measure(SignalId(8), Reducer::Quantile(0.95), Over::Held),
+            measure(SignalId(8), Reducer::Sum, Over::Held),
             measure(SignalId(9), Reducer::Mean, Over::Active),
             measure(SignalId::POWER_USAGE, Reducer::Max, Over::Active),
         ]

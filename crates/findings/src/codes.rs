@@ -66,7 +66,7 @@ codes! {
         GM410 Warning "a GPU that a pod holds is no longer reported",
         GM411 Warning "objects have no sums because GPUs are missing",
         GM412 Warning "a node with GPU pods has no exporter",
-        GM413 Warning "an exporter changed the unit of utilisation",
+        GM413 Error "the unit of utilisation is unknown",
     }
     OF_HPAS "The codes about an HPA and its peers" {
         GM501 Error "the metric is not served",

@@ -18,11 +18,6 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesKey(pub u128);
 
-/// A Prometheus that is polled, by its place in the configuration. Each has devices of
-/// its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PrometheusId(pub u8);
-
 /// The samples of one signal, grouped by series.
 ///
 /// The label sets are JSON objects, exactly as the engine printed them
@@ -32,8 +27,6 @@ pub struct PrometheusId(pub u8);
 pub struct Batch {
     /// The signal that the query selected.
     pub signal: SignalId,
-    /// The Prometheus that answered; by default the first.
-    pub prometheus: PrometheusId,
     /// The label sets, one after the other.
     labels: String,
     series: Vec<SeriesEnds>,
@@ -75,7 +68,6 @@ impl Batch {
     pub const fn new(signal: SignalId) -> Self {
         Self {
             signal,
-            prometheus: PrometheusId(0),
             labels: String::new(),
             series: Vec::new(),
             samples: Vec::new(),

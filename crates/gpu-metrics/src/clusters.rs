@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// What a row's other labels show about its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub(crate) enum Proof {
     /// Its pod is known here, on the node that the row names.
     Local,
     /// It names a pod that is not known here, or is on another node.
@@ -26,7 +26,7 @@ struct ClusterEvidence {
 
 /// The clusters that rows name.
 #[derive(Clone, Debug, Default)]
-pub struct Clusters<'a> {
+pub(crate) struct Clusters<'a> {
     names: BTreeMap<&'a str, ClusterEvidence>,
     /// Names for which at least half of the conclusive rows are local: in another cluster
     /// a few pods may have the names and nodes of local ones.

@@ -100,7 +100,7 @@ pub struct DeviceNow {
     /// The DCGM field of its readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Since when its exporter's readings have not changed.
+    /// Since when its readings have not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen_since: Option<String>,
     /// The MIG instance: `3g.40gb, id 2`.

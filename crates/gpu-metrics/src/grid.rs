@@ -114,15 +114,6 @@ impl Column {
         self.0.get(row / BLOCK)?.get(row % BLOCK)
     }
 
-    /// Sets the bit of each row that has a sample.
-    fn mark(&self, rows: &mut [u64]) {
-        let blocks = rows.chunks_mut(BLOCK / WORD).zip(&self.0);
-        for (words, block) in blocks {
-            let present = words.iter_mut().zip(&block.present);
-            present.for_each(|(word, present)| *word |= present);
-        }
-    }
-
     /// The rows that have a sample.
     fn rows(&self) -> impl Iterator<Item = RowId> {
         let blocks = self.0.iter().enumerate();
@@ -181,14 +172,6 @@ impl Columns {
             value,
             at: Timestamp::from_millis(index * step_ms - i64::from(age)),
         })
-    }
-
-    /// Sets the bit of each row with a sample after the instant before `index` and not
-    /// after `index`.
-    pub(crate) fn mark(&self, index: i64, rows: &mut [u64]) {
-        if let Some(column) = self.at(index) {
-            column.mark(rows);
-        }
     }
 
     /// The reading of `row` that counts at instant `index` of a grid of
@@ -280,11 +263,40 @@ impl Columns {
         }
     }
 
-    /// Keeps a reading as the last one of a row, if it is newer than the row's others.
-    pub(crate) fn keep_last(&mut self, row: RowId, last: Reading, step_ms: i64) {
-        let known = self.last_reading(row, self.first + self.len(), step_ms);
-        if known.is_none_or(|known| known.at < last.at) {
-            Arc::make_mut(&mut self.last).insert(row, last);
+    /// Whether no sample is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty() && self.last.is_empty()
+    }
+
+    /// The first sample of a row after a time.
+    pub(crate) fn first_after(&self, row: RowId, at: Timestamp, step_ms: i64) -> Option<Timestamp> {
+        let from = instant_from(at, step_ms).max(self.first);
+        let mut later =
+            (from..self.first + self.len()).filter_map(|index| self.sample(row, index, step_ms));
+        later.find(|sample| sample.at > at).map(|sample| sample.at)
+    }
+
+    /// Writes the sample that counts at each instant from `first` on: the newest, if it is a
+    /// reading and younger than `hold_ms`.
+    pub(crate) fn readings(
+        &self,
+        row: RowId,
+        first: i64,
+        step_ms: i64,
+        hold_ms: i64,
+        to: &mut [Option<Reading>],
+    ) {
+        let mut newest: Option<Reading> = None;
+        let farthest = (first - hold_ms / step_ms - 1).max(self.first);
+        for index in farthest..first {
+            newest = self.sample(row, index, step_ms).or(newest);
+        }
+        for (index, to) in (first..).zip(to) {
+            newest = self.sample(row, index, step_ms).or(newest);
+            *to = newest.filter(|sample| {
+                let is_young = index * step_ms - sample.at.millis() < hold_ms;
+                is_young && !sample.value.is_nan()
+            });
         }
     }
 

@@ -146,8 +146,10 @@ impl ClusterObject {
 pub struct ExporterPod {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
-    /// Its IP address, once it has one, by which scrape targets are matched.
+    /// Its IP address, once it has one.
     pub address: Option<Arc<str>>,
+    /// Its Node: series that name it by the pod's name or address are of this Node.
+    pub node: Option<Arc<str>>,
 }
 
 /// Whether the inventory comes from the cluster or is derived from the series.

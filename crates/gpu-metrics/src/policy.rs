@@ -13,30 +13,19 @@ pub enum Formula {
     /// mean over active devices (0 where devices answer and none is active).
     #[default]
     MeanOfInstants,
-    /// Sum of all active readings over their count, over window and devices.
-    SampleWeighted,
-    /// Like the default, without the instants at which no device is active.
-    ActiveInstants,
     /// Mean over devices of each one's mean over time, idle ones included:
     /// `avg(avg_over_time(X[W]))`.
     Plain,
 }
 
 impl Formula {
-    pub const ALL: [Self; 4] = [
-        Self::MeanOfInstants,
-        Self::SampleWeighted,
-        Self::ActiveInstants,
-        Self::Plain,
-    ];
+    pub const ALL: [Self; 2] = [Self::MeanOfInstants, Self::Plain];
 
     /// The name in configuration and selectors.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::MeanOfInstants => "mean-of-instants",
-            Self::SampleWeighted => "sample-weighted",
-            Self::ActiveInstants => "active-instants",
             Self::Plain => "plain",
         }
     }
@@ -84,31 +73,16 @@ pub enum Activity {
     OwnValueAboveZero,
     /// At least one condition holds.
     Any(Vec<ActivityCondition>),
-    /// Every condition holds.
-    All(Vec<ActivityCondition>),
-}
-
-/// The value of an owner whose devices are all inactive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IdleValue {
-    /// An explicit 0: safe for the HPA.
-    #[default]
-    Zero,
-    Omit,
 }
 
 /// How the devices of a group become one number at an instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reducer {
     /// Arithmetic mean.
     Mean,
     Sum,
     /// Largest.
     Max,
-    /// Smallest.
-    Min,
-    /// Quantile in 0..=1, linear between ranks as PromQL's `quantile`.
-    Quantile(f64),
 }
 
 /// The devices of a group that a metric covers.
@@ -182,8 +156,6 @@ pub struct Policy {
     pub formula: Formula,
     /// Which devices are active.
     pub activity: Activity,
-    /// The value of an idle owner.
-    pub idle: IdleValue,
     /// How long a device stays active after its last active reading.
     pub hold: Duration,
     /// The least share of a group's expected devices that must answer for a sum or a
@@ -192,8 +164,8 @@ pub struct Policy {
     /// The least F: how long a reading is valid.
     pub freshness: Duration,
     pub scrape_interval: Option<Duration>,
-    /// Whether percent fields arrive as 0–1 (`true`) or 0–100 (`false`), or are detected
-    /// by exporter and signal (`None`).
+    /// Whether percent fields arrive as 0–1 (`true`) or 0–100 (`false`). `None`: as 0–100, and
+    /// a source whose values contradict this is unknown.
     pub percent_as_ratio: Option<bool>,
     /// Weight of MIG instances.
     pub mig_weight: MigWeight,
@@ -209,7 +181,6 @@ impl Default for Policy {
             step: Duration::from_secs(5),
             formula: Formula::default(),
             activity: Activity::default(),
-            idle: IdleValue::default(),
             hold: Duration::ZERO,
             min_devices: 0.9,
             freshness: Duration::from_secs(30),

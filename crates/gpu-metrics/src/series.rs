@@ -1,10 +1,6 @@
-//! A series with parsed labels: its signal, device and owner.
+//! What identifies a series: its device, the pod it names, its node.
 
 use std::sync::Arc;
-
-use super::batch::PrometheusId;
-use super::signal::{SignalId, Unit};
-use apimachinery::labels::Labels;
 
 /// Labels that hold the GPU's model (docs/exporter.md, "Labels").
 pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
@@ -85,51 +81,6 @@ pub struct NodeName {
     /// The rank of its label; 0 is the best (docs/attribution.md, "Nodes").
     pub rank: u8,
     pub name: Arc<str>,
-}
-
-/// What the labels of a series contain besides its device and owner. It is mostly equal
-/// for all series of a device, so they share one copy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelFacts {
-    /// How the owner was read.
-    pub scheme: Option<Scheme>,
-    /// Whether the series itself proves a bare owner (sharing or DRA labels). Otherwise a
-    /// bare owner counts only if the cluster confirms that the pod holds GPUs.
-    pub proven: bool,
-    /// Whether the labels alone make the owner look like the exporter itself.
-    pub suspect: bool,
-    /// Candidates for the node's name, best first.
-    pub nodes: Vec<NodeName>,
-    /// The cluster that the labels name: `cluster=prod`, with commas between several
-    /// labels.
-    pub cluster: Option<Arc<str>>,
-    /// Whether the labels are those of one process' share of the device. The value is a
-    /// share only if the target also reports the device itself.
-    pub per_process: bool,
-    /// All labels but the name.
-    pub labels: Labels,
-}
-
-/// A series with parsed labels.
-#[derive(Clone, Debug)]
-pub struct SeriesInfo {
-    /// Which signal it reports.
-    pub signal: SignalId,
-    /// Its unit and validity.
-    pub unit: Unit,
-    pub device: Device,
-    /// The pod it names, if any.
-    pub owner: Option<Owner>,
-    /// The scrape job; intervals and units are determined per job.
-    pub job: Arc<str>,
-    /// The Prometheus that returned it.
-    pub prometheus: PrometheusId,
-    /// The source: the job and the external labels, as one text.
-    pub source: Arc<str>,
-    /// The scrape target; together with the source it identifies the target.
-    pub instance: Arc<str>,
-    /// What else the labels contain.
-    pub label_facts: Arc<LabelFacts>,
 }
 
 #[cfg(test)]

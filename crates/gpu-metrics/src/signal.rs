@@ -45,7 +45,7 @@ impl SignalId {
 /// (docs/numbers.md, "Readings and whose they are").
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
-    /// Valid iff 0 ≤ v ≤ 100. A job that rescales it to 0–1 is detected.
+    /// Valid iff 0 ≤ v ≤ 100. The unit of a job with values between 0 and 1 is unknown.
     Percent,
     /// Valid iff 0 ≤ v ≤ 1.2, then clamped to 1 and served as percent.
     Ratio,

@@ -1,53 +1,37 @@
-//! What is served: every built-in value of every object, computed once a poll,
-//! and the readings behind them, for values that are computed on demand.
+//! What is served: every built-in value of every object, computed once a poll, and the
+//! readings behind them, for values that are computed on demand.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{
-    Absence, Changes, DeviceReasons, Evaluator, IdleSince, MeasureInputs, MeasureRequest, Reasons,
-    RowTarget, Span, Spanned, window_ms,
-};
-use super::frame::Frame;
-use super::layout::{Attribution, Layout, Object, RowFacts};
-use super::metric::Value;
-use super::policy::{Formula, Measure, MetricSpec, Policy};
-use super::threads;
-use apimachinery::time::millis;
+use apimachinery::time::{Timestamp, millis};
+
+use crate::absence::{Absence, DeviceTimes};
+use crate::claim::Holdings;
+use crate::grid::RowId;
+use crate::layout::{ClaimId, Layout, Member, Object};
+use crate::line::Line;
+use crate::metric::Value;
+use crate::policy::{DeviceValue, Formula, Measure, MetricSpec, Policy};
+use crate::reading::{Inputs, Reader, Span};
+use crate::reasons::Reasons;
+use crate::source::LATENESS_MAX_MS;
+use crate::store::Frame;
+use crate::tally::{Readings, Tallies};
+use crate::threads;
+use crate::window::{families, window_ms};
 
 /// The values of one kind's objects: `[metric][object]`, as in the layout's table.
 type KindValues = Vec<Box<[Option<Value>]>>;
-
-/// A kind's objects as groups, in the order of their first rows, which is the order of
-/// their readings in memory.
-struct KindGroups<'s> {
-    groups: Vec<Spanned<'s>>,
-    /// The place of each in the layout's table.
-    places: Vec<usize>,
-}
-
-impl KindGroups<'_> {
-    /// The values of a metric by place in the layout's table.
-    fn by_place(&self, values: impl Iterator<Item = Option<Value>>) -> Box<[Option<Value>]> {
-        let mut placed = vec![None; self.places.len()];
-        for (place, value) in self.places.iter().zip(values) {
-            placed[*place] = value;
-        }
-        placed.into()
-    }
-}
 
 /// An immutable set of values.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     frame: Frame,
     layout: Arc<Layout>,
+    holdings: Holdings,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    /// The target whose intervals apply to each row, by row number.
-    targets: Vec<RowTarget>,
-    /// When readings of the rows change, over the default windows.
-    changes: Changes,
     /// In the order of the layout's tables; the cluster follows as a kind with one object.
     kinds: Vec<KindValues>,
 }
@@ -60,108 +44,93 @@ impl Snapshot {
         policy: Arc<Policy>,
         metrics: Arc<[MetricSpec]>,
     ) -> Self {
-        let targets = RowTarget::of_rows(&frame, &layout);
+        let step_ms = frame.step_ms;
+        let longest_ms = millis(policy.max_window) + LATENESS_MAX_MS;
+        let last = (frame.now.millis() + crate::reading::AHEAD_MS).div_euclid(step_ms);
+        let holdings = Holdings::of(&frame, &layout, (last - longest_ms / step_ms - 1, last));
         let mut snapshot = Self {
             frame,
             layout,
+            holdings,
             policy,
             metrics,
-            targets,
-            changes: Changes::default(),
             kinds: Vec::new(),
         };
-        (snapshot.kinds, snapshot.changes) = snapshot.all();
+        snapshot.kinds = snapshot.all();
         snapshot
     }
 
-    /// The values of all kinds' objects, and when readings change.
-    fn all(&self) -> (Vec<KindValues>, Changes) {
-        let whole = std::slice::from_ref(self.layout.cluster());
-        let tables = self.layout.tables().iter();
-        let objects = tables.map(|table| &table.objects[..]).chain([whole]);
-        let kinds: Vec<KindGroups<'_>> = objects.map(|objects| self.groups(objects)).collect();
-        let groups = || kinds.iter().flat_map(|kind| &kind.groups);
-        let first = groups().filter_map(|(_, span)| Some((*span)?.first)).min();
-        let last = groups().filter_map(|(_, span)| Some((*span)?.last)).max();
-        // Without any window there is no instant.
-        let instants = first.zip(last).unwrap_or((0, -1));
-        let rules = (&*self.policy, &self.targets[..]);
-        let changes = Changes::of(&self.frame, &self.layout, rules, instants);
-        let evaluator = Evaluator {
-            changes: &changes,
-            ..self.evaluator()
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            frame: &self.frame,
+            layout: &self.layout,
+            holdings: &self.holdings,
+            policy: &self.policy,
+        }
+    }
+
+    /// The values of all kinds' objects.
+    fn all(&self) -> Vec<KindValues> {
+        let (reader, measures) = (self.reader(), self.measures());
+        let span = reader.span(None);
+        let families = families(&measures);
+        let of_family = |family: &Vec<usize>| {
+            let measures: Vec<Measure> = family.iter().map(|metric| measures[*metric]).collect();
+            self.of_family(&reader, &measures, span)
         };
-        let families = self.families();
-        let of_family = |family: &Vec<(usize, MeasureRequest)>| {
-            let asks: Vec<MeasureRequest> = family.iter().map(|(_, ask)| *ask).collect();
-            let readings = asks.first();
-            let readings = readings.map(|ask| evaluator.row_readings(ask, instants));
-            let values = |of: &[Spanned<'_>]| evaluator.values(of, &asks, readings.as_ref());
-            // The original's number is that of the cluster, whatever the object.
-            let is_original = |ask: &MeasureRequest| ask.measure == Measure::OriginalAverage;
-            let of_cluster = (asks.iter().any(is_original))
-                .then(|| values(&[self.spanned(self.layout.cluster(), None)]));
-            let of_kind = |kind: &KindGroups<'_>| match &of_cluster {
-                Some(values) => values.repeat(kind.places.len()),
-                None => values(&kind.groups),
-            };
-            kinds.iter().map(of_kind).collect::<Vec<_>>()
-        };
-        let threads = threads::for_rows(self.layout.facts().len());
+        let threads = threads::for_rows(self.layout.devices.len());
         let computed = threads::map(&families, threads, of_family);
-        let mut kept = vec![vec![Box::default(); self.metrics.len()]; kinds.len()];
+        let kinds = self.layout.tables().len() + 1;
+        let mut kept = vec![vec![Box::default(); self.metrics.len()]; kinds];
         for (family, of_kinds) in families.iter().zip(computed) {
-            for ((kept, kind), values) in kept.iter_mut().zip(&kinds).zip(of_kinds) {
-                for (place, (metric, _)) in family.iter().enumerate() {
+            for (kept, values) in kept.iter_mut().zip(of_kinds) {
+                for (place, metric) in family.iter().enumerate() {
                     let of_metric = values.iter().skip(place).step_by(family.len());
-                    kept[*metric] = kind.by_place(of_metric.copied());
+                    kept[*metric] = of_metric.copied().collect();
                 }
             }
         }
-        (kept, changes)
+        kept
     }
 
-    fn groups<'s>(&self, objects: &'s [Object]) -> KindGroups<'s> {
-        let mut places: Vec<usize> = (0..objects.len()).collect();
-        places.sort_by_key(|place| objects[*place].members.first());
-        let group = |place: &usize| self.spanned(&objects[*place], None);
-        KindGroups {
-            groups: places.iter().map(group).collect(),
-            places,
-        }
-    }
-
-    fn spanned<'g>(&self, group: &'g Object, window_ms: Option<i64>) -> Spanned<'g> {
-        (group, self.evaluator().span(group, window_ms))
-    }
-
-    /// The metrics by index, grouped into families that read the same rows.
-    fn families(&self) -> Vec<Vec<(usize, MeasureRequest)>> {
-        let key = |ask: &MeasureRequest| {
-            let is_original = ask.measure == Measure::OriginalAverage;
-            (MeasureInputs::of(&ask.measure), ask.formula, is_original)
+    /// The values of measures with the same inputs, kind by kind, object by object.
+    fn of_family(
+        &self,
+        reader: &Reader<'_>,
+        measures: &[Measure],
+        span: Span,
+    ) -> Vec<Vec<Option<Value>>> {
+        let Some(first) = measures.first() else {
+            return Vec::new();
         };
-        let mut families: Vec<Vec<(usize, MeasureRequest)>> = Vec::new();
-        for (index, metric) in self.metrics.iter().enumerate() {
-            let ask = self.ask(&metric.measure, None);
-            let is_alike = |(_, other): &(usize, MeasureRequest)| key(other) == key(&ask);
-            let mut known = families.iter_mut();
-            match known.find(|family| family.first().is_some_and(is_alike)) {
-                Some(family) => family.push((index, ask)),
-                None => families.push(vec![(index, ask)]),
+        let readings = Readings::of_all(reader, Inputs::of(first), span);
+        let mut tallies = Tallies::of(measures, span);
+        let mut values = |object: &Object, to: &mut Vec<Option<Value>>| {
+            let of = (measures, self.policy.formula);
+            reader.values(object, &readings, of, &mut tallies, to);
+        };
+        let mut of_cluster = Vec::new();
+        values(self.layout.cluster(), &mut of_cluster);
+        // The original's number is that of the cluster, whatever the object.
+        let is_original = *first == Measure::OriginalAverage;
+        let kinds = self.layout.tables().iter().map(|table| {
+            if is_original {
+                return of_cluster.repeat(table.objects.len());
             }
-        }
-        families
+            let mut of_kind = Vec::with_capacity(table.objects.len() * measures.len());
+            table
+                .objects
+                .iter()
+                .for_each(|object| values(object, &mut of_kind));
+            of_kind
+        });
+        let mut kinds: Vec<Vec<Option<Value>>> = kinds.collect();
+        kinds.push(of_cluster);
+        kinds
     }
 
-    fn evaluator(&self) -> Evaluator<'_> {
-        Evaluator {
-            frame: &self.frame,
-            layout: &self.layout,
-            policy: &self.policy,
-            targets: &self.targets,
-            changes: &self.changes,
-        }
+    fn measures(&self) -> Vec<Measure> {
+        self.metrics.iter().map(|metric| metric.measure).collect()
     }
 
     /// The readings.
@@ -170,7 +139,7 @@ impl Snapshot {
         &self.frame
     }
 
-    /// Which rows belong to which object.
+    /// Which devices belong to which object.
     #[must_use]
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
@@ -182,10 +151,10 @@ impl Snapshot {
         &self.metrics
     }
 
-    /// The default window; groups of slower targets have a longer one.
+    /// The default window.
     #[must_use]
     pub fn window(&self) -> Duration {
-        Duration::from_millis(window_ms(&self.policy, None, 0).unsigned_abs())
+        Duration::from_millis(window_ms(&self.policy, None).unsigned_abs())
     }
 
     /// How readings become values.
@@ -194,14 +163,11 @@ impl Snapshot {
         &self.policy
     }
 
-    /// The values of a metric for all objects of a kind, in the order of the
-    /// layout's table.
+    /// The values of a metric for all objects of a kind, in the order of the layout's table.
     #[must_use]
     pub fn values(&self, kind: usize, metric: usize) -> &[Option<Value>] {
-        self.kinds
-            .get(kind)
-            .and_then(|kind| kind.get(metric))
-            .map_or(&[], AsRef::as_ref)
+        let of_metric = self.kinds.get(kind).and_then(|kind| kind.get(metric));
+        of_metric.map_or(&[], AsRef::as_ref)
     }
 
     #[must_use]
@@ -211,130 +177,176 @@ impl Snapshot {
     }
 
     /// Computes other values: another window or formula, or only some of an object's
-    /// rows; `None` is the default. One value for each group.
+    /// devices; `None` is the default. One value for each object.
     #[must_use]
     pub fn evaluate(
         &self,
-        groups: &[&Object],
+        objects: &[&Object],
         measure: &Measure,
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
-        let asks = [self.ask(measure, formula)];
-        let window_ms = window.map(millis);
+        let reader = self.reader();
+        let span = reader.span(window.map(millis));
+        let formula = formula.unwrap_or(self.policy.formula);
+        let measures = std::slice::from_ref(measure);
+        let inputs = Inputs::of(measure);
+        let mut tallies = Tallies::of(measures, span);
+        let mut values = Vec::with_capacity(objects.len());
+        let mut evaluate = |object: &Object, to: &mut Vec<Option<Value>>| {
+            let readings = Readings::of_object(&reader, object, inputs, span);
+            reader.values(object, &readings, (measures, formula), &mut tallies, to);
+        };
         if *measure == Measure::OriginalAverage {
-            // The number of the whole cluster, whatever the group.
-            let whole = self.spanned(self.layout.cluster(), window_ms);
-            let values = self.evaluator().values(&[whole], &asks, None);
-            return values.repeat(groups.len());
+            // The number of the whole cluster, whatever the object.
+            evaluate(self.layout.cluster(), &mut values);
+            return values.repeat(objects.len());
         }
-        let groups = groups.iter();
-        let groups: Vec<Spanned<'_>> = groups.map(|group| self.spanned(group, window_ms)).collect();
-        self.evaluator().values(&groups, &asks, None)
+        objects
+            .iter()
+            .for_each(|object| evaluate(object, &mut values));
+        values
     }
 
-    /// Explains the value of a group: [`Snapshot::evaluate`] with reasons.
+    /// Explains the value of an object: [`Snapshot::evaluate`] with reasons. Not for the
+    /// original exporter's number, in which objects have no part.
     #[must_use]
     pub fn reasons(
         &self,
-        group: &Object,
+        object: &Object,
         measure: &Measure,
         formula: Option<Formula>,
         window: Option<Duration>,
-    ) -> Option<Reasons<'_>> {
-        let ask = self.ask(measure, formula);
-        let spanned = self.spanned(group, window.map(millis));
-        self.evaluator().reasons(spanned, &ask)
+    ) -> Option<Reasons> {
+        let formula = formula.unwrap_or(self.policy.formula);
+        self.reader()
+            .reasons(object, measure, formula, window.map(millis))
     }
 
-    /// Since when a device of the group has not been in use.
-    pub(crate) fn idle(
-        &self,
-        device: &DeviceReasons<'_>,
-        of: (&Object, &Span),
-        measure: &Measure,
-    ) -> Option<IdleSince> {
-        let ask = self.ask(measure, None);
-        self.evaluator().idle(device, of, &ask)
-    }
-
-    fn ask(&self, measure: &Measure, formula: Option<Formula>) -> MeasureRequest {
-        MeasureRequest {
-            measure: *measure,
-            formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
-        }
-    }
-
-    /// The GPUs of live pods that `is_wanted` selects.
-    fn held(&self, is_wanted: impl Fn(&RowFacts) -> bool) -> Vec<&RowFacts> {
-        let rows = self.layout.facts().flatten();
-        let held = rows.filter(|facts| facts.attribution == Attribution::Held);
-        held.filter(|facts| is_wanted(facts)).collect()
-    }
-
-    /// The GPUs of live pods whose exporters are silent.
+    /// Why an object has no value of a measure.
     #[must_use]
-    pub fn silent(&self) -> Vec<&RowFacts> {
-        let evaluator = self.evaluator();
-        let is_silent = |facts: &RowFacts| evaluator.is_silent(facts);
-        self.held(|facts| is_silent(facts) && !evaluator.is_frozen(facts))
+    pub fn absence(&self, object: &Object, measure: &Measure) -> Absence {
+        self.reader().absence(object, measure)
     }
 
-    /// The GPUs of live pods that their exporters have not reported for longer than a
-    /// window, though they report other GPUs.
+    /// The times of a device; `None`: it has no samples.
     #[must_use]
-    pub fn lost(&self) -> Vec<&RowFacts> {
-        let (_, span) = self.spanned(self.layout.cluster(), None);
-        let is_lost = |facts: &RowFacts, span: Span| {
-            let window_ms = span.window_ms;
-            self.evaluator().is_lost(facts.id, window_ms)
+    pub fn times(&self, device: u32) -> Option<DeviceTimes> {
+        self.reader().times(device)
+    }
+
+    /// When a value of a device was last read, however long ago.
+    #[must_use]
+    pub fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
+        self.reader().read_at(device, value)
+    }
+
+    /// Whether the pod of a claim holds its device at the end of the window.
+    #[must_use]
+    pub fn holds(&self, claim: ClaimId, device: u32) -> bool {
+        let reader = self.reader();
+        let end = reader.span(None).last - reader.behind_of(device);
+        self.holdings.holds(claim, end)
+    }
+
+    /// The same, of a live pod.
+    #[must_use]
+    pub fn is_current(&self, claim: ClaimId, device: u32) -> bool {
+        self.holdings.get(claim).is_current && self.holds(claim, device)
+    }
+
+    /// The line of a device with the newest sample.
+    #[must_use]
+    pub fn newest_line(&self, device: u32) -> Option<&Line> {
+        let rows = self.layout.lines_of(device).iter();
+        let newest = rows.max_by_key(|row| self.frame.times[row.0 as usize].newest)?;
+        self.layout.lines[newest.0 as usize].as_deref()
+    }
+
+    /// The lines of a device whose newest samples are as recent as the device's own: those
+    /// that name the pod, if the device is one of a pod.
+    pub fn present_lines(&self, member: Member) -> impl Iterator<Item = &Line> {
+        let layout = &self.layout;
+        let rows = match member.claim {
+            Some(claim) => &layout.claims[claim as usize].lines,
+            None => layout.lines_of(member.device),
         };
-        self.held(|facts| span.is_some_and(|span| is_lost(facts, span)))
+        let times = |row: &RowId| &self.frame.times[row.0 as usize];
+        let newest = rows.iter().map(|row| times(row).newest).max();
+        let present = rows.iter().filter(move |row| {
+            let of = times(row);
+            newest.is_some_and(|newest| newest.millis() - of.newest.millis() < of.fresh_ms)
+        });
+        present.filter_map(|row| layout.lines[row.0 as usize].as_deref())
     }
 
-    /// The GPUs of live pods that exporters have reported without their pods for longer
-    /// than a window.
+    /// Whether a live pod holds a device.
     #[must_use]
-    pub fn without_labels(&self) -> Vec<&RowFacts> {
-        let (_, span) = self.spanned(self.layout.cluster(), None);
-        let evaluator = self.evaluator();
-        self.held(|facts| {
-            let named = self.frame.sample_times(facts.id);
-            let times = named.zip(evaluator.without_labels(facts)).zip(span);
-            times.is_some_and(|((named, newest), span)| {
-                newest.millis() - named.newest.millis() > span.window_ms
-            })
-        })
+    pub fn is_held(&self, device: u32) -> bool {
+        self.reader().is_held_now(device)
     }
 
-    /// Why a group has no value.
+    /// The devices that live pods hold.
+    fn held(&self) -> impl Iterator<Item = u32> {
+        let devices = (0..).take(self.layout.devices.len());
+        devices.filter(|device| self.is_held(*device))
+    }
+
+    /// The devices of live pods without a sample within F.
     #[must_use]
-    pub fn absence(&self, group: &Object) -> Absence {
-        let (group, span) = self.spanned(group, None);
-        self.evaluator().absence(group, span.as_ref())
+    pub fn silent(&self) -> Vec<u32> {
+        let is_silent = |device: &u32| {
+            let times = self.times(*device);
+            times.is_none_or(|it| it.is_silent && it.frozen_since.is_none())
+        };
+        self.held().filter(is_silent).collect()
     }
-}
 
-/// Formulas other than the default apply only to the mean over active devices. All other
-/// measures are averaged over the instants.
-fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
-    if takes_formula(measure) {
-        wanted
-    } else {
-        Formula::MeanOfInstants
+    /// The devices of live pods that have not been reported for longer than a window, though
+    /// their exporters report others.
+    #[must_use]
+    pub fn lost(&self) -> Vec<u32> {
+        let is_lost = |device: &u32| {
+            let is_silent = self.times(*device).is_none_or(|it| it.is_silent);
+            is_silent && self.is_lost(*device)
+        };
+        self.held().filter(is_lost).collect()
     }
-}
 
-/// Whether a formula changes the value of a measure.
-#[must_use]
-pub fn takes_formula(measure: &Measure) -> bool {
-    use super::policy::{Over, Reducer};
-    matches!(
-        measure,
-        Measure::Devices {
-            reducer: Reducer::Mean,
-            over: Over::Active,
-            ..
-        }
-    )
+    /// The devices of live pods whose series have named no pod for longer than a window.
+    #[must_use]
+    pub fn without_labels(&self) -> Vec<u32> {
+        let window_ms = window_ms(&self.policy, None);
+        let has_none = |device: &u32| {
+            let newest = |is_named: bool| {
+                let rows = self.layout.lines_of(*device).iter();
+                let lines = rows.filter(|row| {
+                    let line = self.layout.lines[row.0 as usize].as_ref();
+                    line.is_some_and(|line| line.owner.is_some() == is_named)
+                });
+                lines
+                    .map(|row| self.frame.times[row.0 as usize].newest.millis())
+                    .max()
+            };
+            let both = newest(false).zip(newest(true));
+            both.is_some_and(|(unnamed, named)| unnamed - named > window_ms)
+        };
+        // The lines of processes come and go beside one without a pod.
+        let is_whole = |device: &u32| !self.layout.devices[*device as usize].has_processes;
+        self.held().filter(is_whole).filter(has_none).collect()
+    }
+
+    /// Whether a device has not been reported for longer than a window, while another device
+    /// of its exporter was.
+    #[must_use]
+    pub fn is_lost(&self, device: u32) -> bool {
+        self.reader()
+            .is_lost(device, Inputs::of(&Measure::HeldCount))
+    }
+
+    /// The GPUs that an object's pods request and do not hold.
+    #[must_use]
+    pub fn unseen(&self, object: &Object) -> usize {
+        self.reader().unseen_now(object)
+    }
 }

@@ -7,9 +7,6 @@ use std::thread::{self, available_parallelism};
 /// Fewer rows are computed on one thread, because starting another takes longer.
 const FEW_ROWS: usize = 4_096;
 
-/// How many rows a thread takes at a time.
-const CHUNK: usize = 1_024;
-
 /// The number of threads for a number of rows.
 pub(crate) fn for_rows(rows: usize) -> usize {
     match rows {
@@ -48,14 +45,6 @@ pub(crate) fn map<I: Sync, T: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// [`map`] for many rows that are each quick to compute.
-pub(crate) fn map_rows<I: Sync, T: Send>(rows: &[I], compute: impl Fn(&I) -> T + Sync) -> Vec<T> {
-    let chunks: Vec<&[I]> = rows.chunks(CHUNK).collect();
-    let of_chunk = |rows: &&[I]| rows.iter().map(&compute).collect::<Vec<T>>();
-    let mapped = map(&chunks, for_rows(rows.len()), of_chunk);
-    mapped.into_iter().flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
@@ -65,6 +54,5 @@ mod tests {
         for threads in [1, 2, 7] {
             assert_eq!(super::map(&items, threads, |item| item + 1), expected);
         }
-        assert_eq!(super::map_rows(&items, |item| item + 1), expected);
     }
 }

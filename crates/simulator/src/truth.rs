@@ -182,6 +182,7 @@ impl Fleet {
             namespace: exporter.namespace.into(),
             name: exporter.pod.as_str().into(),
             address: host(&exporter.instance),
+            node: Some(self.node_name(exporter.node).into()),
         });
         let mut pods: Vec<_> = pods.collect();
         pods.sort_by(|left, right| {

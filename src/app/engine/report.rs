@@ -82,7 +82,6 @@ impl Engine {
             (finding, failing) => {
                 let seen = source::PolledSource {
                     snapshot,
-                    store: self.pipeline.store(),
                     failing: failing.unwrap_or(&none),
                     skew_ms: self.skew_ms,
                 };

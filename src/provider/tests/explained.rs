@@ -26,7 +26,7 @@ struct Asked {
 fn asked(mut scene: Scene) -> Asked {
     let snapshot = scene.snapshot();
     let provider = GpuProvider::new(snapshot.metrics());
-    let now = snapshot.frame().now();
+    let now = snapshot.frame().now;
     provider.publish(Arc::new(snapshot));
     Asked { provider, now }
 }
@@ -166,18 +166,6 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
     assert!(is_unnamed, "{text}");
     let counted = "devices counted and not listed: 1,";
     assert!(cluster.notes.iter().any(|note| note.contains(counted)));
-}
-
-#[test]
-fn a_window_that_is_extended_to_four_scrapes_has_a_note() {
-    for (seconds, is_extended) in [(60, false), (30, true)] {
-        let scene = Scene::new(policy(seconds)).cluster(&[("n/p", None)]);
-        let labels = "UUID=A exported_namespace=n exported_pod=p";
-        let explanation = asked(scene.mcu(labels, "50 50 50 50 50")).explain("pods n/p");
-        let mut notes = explanation.notes.iter();
-        let found = notes.any(|note| note.contains("a window of 30s"));
-        assert_eq!(found, is_extended, "{explanation:#?}");
-    }
 }
 
 #[test]

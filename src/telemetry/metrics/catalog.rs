@@ -64,9 +64,7 @@ catalog! {
     series: Gauges []
         "Series kept in memory";
     devices: Gauges [state]
-        "Devices: held by a live pod, unheld, or conflict (pod and series name different nodes); of the held ones, as means over the window, active and idle";
-    targets: Gauges [state]
-        "Scrape targets of the last minutes: heard, silent, or frozen (they answer, but their readings do not change)";
+        "Devices: held by a live pod or unheld; of both, silent, or frozen (reported, but their readings do not change); of the held ones, as means over the window, active and idle";
     snapshot_timestamp_seconds: Gauges []
         "When the values in force were computed; time() minus it is their age";
     snapshot_duration_seconds: Histograms []

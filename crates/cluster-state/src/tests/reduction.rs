@@ -124,22 +124,17 @@ fn the_address_of_a_node_is_kept_where_gpus_may_be() {
 }
 
 #[test]
-fn exporters_are_recognized_by_pod_name_image_and_configured_container_names() {
-    let settings = WatchSettings {
-        exporter_containers: vec!["exporter".into(), "gpu-agent".into()],
-        ..WatchSettings::default()
-    };
+fn exporters_are_recognized_by_the_names_of_pod_container_and_image() {
     let of = |name: &str, container: Value| {
         let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]},
                             "status": {"podIP": "10.0.0.1"}});
-        let kept = keep(&raw(&object), &settings).unwrap().pod.unwrap();
-        kept.exporter.map(|exporter| exporter.address)
+        kept_pod(&object).exporter.map(|exporter| exporter.address)
     };
     let address = Some(Some("10.0.0.1".into()));
     assert_eq!(of("nvidia-dcgm-exporter-9xk2f", json!({})), address);
     let image = json!({"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"});
     assert_eq!(of("gpu-metrics", image), address);
-    assert_eq!(of("agent", json!({"name": "gpu-agent"})), address);
+    assert_eq!(of("agent", json!({"name": "dcgm-exporter"})), address);
     // Many sidecars have this name.
     assert_eq!(of("redis-0", json!({"name": "exporter"})), None);
     assert_eq!(of("web-0", json!({"name": "web", "image": "nginx"})), None);

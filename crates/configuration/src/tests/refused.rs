@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
     assert_eq!(
-        error("gpu:\n  idle: zero\n  window: 60\n"),
+        error("gpu:\n  hold: 0s\n  window: 60\n"),
         r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m, or auto"#
     );
     assert_eq!(
@@ -17,7 +17,7 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
 
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_known_keys() {
-    let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
+    let text = error("gpu:\n  hold: 0s\n  widnow: 1m\n");
     let wanted = "config.yaml:3:3: gpu.widnow: unknown field `widnow`, expected one of enabled, ";
     assert!(text.starts_with(wanted), "{text}");
     let text = error("gpus: {}\n");
@@ -81,9 +81,9 @@ gpu: {window: 1500ms}
 gpu: {window: 5m, maxWindow: 1m}
     gpu.window: 5m is longer than gpu.maxWindow, 1m: raise that one or lower this one
 gpu: {average: median}
-    gpu.average: "median" is not known: write mean-of-instants or sample-weighted or active-instants or plain
-gpu: {idle: one}
-    gpu.idle: "one" is not known: write zero or omit
+    gpu.average: "median" is not known: write mean-of-instants or plain
+gpu: {idle: zero}
+    gpu.idle: unknown field `idle`, expected one of enabled
 gpu: {step: 500ms}
     gpu.step: "500ms" is out of range: write a duration from 1s to 1m
 gpu: {poll: 1ms}
@@ -111,21 +111,21 @@ gpu: {resources: ['nvidia.com/mig 1g']}
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
-    gpu.active: is empty: write one key
+    gpu.active: missing field `any`
 gpu: {active: {any: []}}
     gpu.active: needs at least one condition, such as {
 gpu: {active: {any: [allocated], all: [allocated]}}
-    has more than one key: keep one of them
+    gpu.active.all: unknown field `all`, expected one of any
 gpu: {active: {any: [allocated, held]}}
     gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}
     is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
     is no condition
-gpu: {active: {all: [{signal: memory_used, above: much}]}}
-    gpu.active.all[0]: is no condition
-gpu: {active: {all: [{signal: memory_used, above: .nan}]}}
-    gpu.active.all[0].above: the value is not a finite number
+gpu: {active: {any: [{signal: memory_used, above: much}]}}
+    gpu.active.any[0]: is no condition
+gpu: {active: {any: [{signal: memory_used, above: .nan}]}}
+    gpu.active.any[0].above: the value is not a finite number
 gpu: {metrics: [{name: a/b, field: X}]}
     gpu.metrics[0].name: "a/b" is no metric name
 gpu: {metrics: [{name: '9a', field: X}]}
@@ -140,8 +140,8 @@ gpu: {metrics: [{name: a, field: X, unit: bytes}]}
     gpu.metrics[0].unit: "bytes" is not known: write percent or
 gpu: {metrics: [{name: a, field: DCGM_FI_DEV_FB_USED, unit: percent}]}
     gpu.metrics[0].unit: "percent" does not fit DCGM_FI_DEV_FB_USED, whose unit is mebibytes: leave the unit out
-gpu: {metrics: [{name: a, field: X, reducer: median}]}
-    gpu.metrics[0].reducer: "median" is not known
+gpu: {metrics: [{name: a, field: X, reducer: p95}]}
+    gpu.metrics[0].reducer: "p95" is not known: write mean or sum or max
 gpu: {metrics: [{name: a, field: X, over: idle}]}
     gpu.metrics[0].over: "idle" is not known: write active or held or all
 "#;

@@ -1,10 +1,10 @@
-//! Findings about the data: Prometheus, the exporters, the labels of their series.
+//! Findings about the data: Prometheus, the scrape jobs, the GPUs and the labels of their series.
 //!
 //! The server returns them to users with the right to list findings in the whole cluster.
 //! They name nodes, jobs and GPUs, but no pods and namespaces.
 
 mod devices;
-mod exporters;
+mod missing;
 mod stores;
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
-use gpu_metrics::grid::RowId;
-use gpu_metrics::layout::{Attribution, RowFacts};
+use gpu_metrics::absence::DeviceTimes;
+use gpu_metrics::line::Line;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics::store::Store;
-use gpu_metrics::targets::{SourceView, TargetId, TargetView};
+use gpu_metrics::source::Source;
+use gpu_metrics::store::LineTimes;
 
 /// The object of a finding that is about no particular object.
 pub const PROMETHEUS: &str = "Prometheus";
@@ -32,8 +32,6 @@ const GPUS: &str = "GPUs";
 pub struct PolledSource<'s> {
     /// The values in force, and the readings behind them.
     pub snapshot: &'s Snapshot,
-    /// The same samples, by job and target.
-    pub store: &'s Store,
     /// Signals whose queries fail: their series may exist although they are absent here.
     pub failing: &'s BTreeSet<SignalId>,
     /// The clock of Prometheus minus the server's, in milliseconds; 0: they agree.
@@ -49,11 +47,9 @@ pub fn check(seen: PolledSource<'_>, troubles: impl IntoIterator<Item = Finding>
         ..Report::default()
     };
     let found = &mut report.findings;
-    found.extend(stores::lag(seen));
-    found.extend(stores::clocks(seen));
-    found.extend(stores::clusters(seen));
+    found.extend(stores::check(seen));
     found.extend(devices::check(seen));
-    found.extend(exporters::check(seen));
+    found.extend(missing::check(seen));
     found.extend(troubles);
     report.make_plain();
     report.sort();
@@ -115,50 +111,50 @@ pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     Skipped::new(unseen_checks(), reason, remedy).of(OF_DATA)
 }
 
-/// A row that is reported now, with the target of its newest sample.
-#[derive(Clone, Copy)]
-struct Current<'s> {
-    facts: &'s RowFacts,
-    target: &'s TargetView,
+/// The labels of a device with a sample within F, and their source.
+struct HeardLine<'s> {
+    line: &'s Line,
+    times: &'s LineTimes,
+    source: &'s Source,
 }
 
 impl<'s> PolledSource<'s> {
-    /// Targets that have samples and are not silent.
-    fn heard_targets(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
-        let targets = self.targets();
-        targets.filter(|(_, target)| !target.silent && target.newest > Timestamp::MIN)
+    /// The devices that are reported now.
+    fn devices(self) -> impl Iterator<Item = (u32, DeviceTimes)> {
+        let devices = (0..).take(self.snapshot.layout().devices.len());
+        let times = devices.filter_map(move |it| Some((it, self.snapshot.times(it)?)));
+        times.filter(|(_, times)| !times.is_silent)
     }
 
-    fn targets(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
-        let targets = &self.snapshot.frame().view().targets;
-        (0..).map(TargetId).zip(targets)
+    /// The lines of a device that are reported now.
+    fn lines_of(self, device: u32) -> impl Iterator<Item = HeardLine<'s>> {
+        let (layout, frame) = (self.snapshot.layout(), self.snapshot.frame());
+        let lines = layout.lines_of(device).iter().filter_map(move |row| {
+            let times = &frame.times[row.0 as usize];
+            Some(HeardLine {
+                line: layout.lines[row.0 as usize].as_deref()?,
+                times,
+                source: frame.sources.all().get(usize::from(times.source.0))?,
+            })
+        });
+        lines.filter(move |it| {
+            let age_ms = frame.now.millis() - it.source.lag_ms - it.times.newest.millis();
+            age_ms < it.times.fresh_ms
+        })
     }
 
-    /// A row, if it belongs to this cluster and is reported now.
-    fn current(self, row: RowId) -> Option<Current<'s>> {
-        let frame = self.snapshot.frame();
-        let facts = self.snapshot.layout().fact(row)?;
-        let targets = facts.row.targets.iter();
-        let heard = targets.filter_map(|id| frame.target(*id).filter(|target| !target.silent));
-        let target = heard.max_by_key(|target| target.newest)?;
-        let newest = frame.sample_times(row)?.newest;
-        let is_current = target.newest.millis() - newest.millis() < target.fresh_ms;
-        (is_current && facts.attribution != Attribution::Foreign)
-            .then_some(Current { facts, target })
+    fn lines(self) -> impl Iterator<Item = HeardLine<'s>> {
+        let devices = (0..).take(self.snapshot.layout().devices.len());
+        devices.flat_map(move |device| self.lines_of(device))
     }
+}
 
-    fn source_of(self, target: &TargetView) -> Option<&'s SourceView> {
-        let sources = &self.snapshot.frame().view().sources;
-        sources.get(usize::from(target.source))
-    }
-
-    /// The name of a target's job.
-    fn job(self, target: &TargetView) -> &'s str {
-        self.source_of(target).map_or("?", |source| &source.job)
-    }
-
-    fn instance(self, id: TargetId) -> &'s str {
-        self.store.targets().instance(id).unwrap_or("?")
+/// The name of a scraped target: its address, otherwise its node.
+fn place(line: &Line) -> &str {
+    let node = || line.nodes.first().map_or("?", |node| &node.name);
+    match &*line.instance {
+        "" => node(),
+        instance => instance,
     }
 }
 

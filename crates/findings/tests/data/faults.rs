@@ -52,7 +52,7 @@ A pA job=dcgm instance=iA Hostname=node-1: ·
 # GM402 is about running pods that no series names
 window 60; pods pA pB
 A job=dcgm instance=i Hostname=node-1: 40,41*13
-running 0 = GM402 none of 1 GPUs is & values: 2; GM411
+running 0 = GM402 no GPU of node-1 is & values: 2; GM411
 = none
 
 # GM402 names the node
@@ -94,6 +94,18 @@ A pA job=dcgm instance=iA Hostname=node-1: 40,41*13
 B pB job=dcgm instance=iB Hostname=node-1: 40 41 40 41 40
 = GM408 (iB) & !pB; GM411 1 deployments.apps & the cluster & !pB
 
+# GM408 is not about one GPU of an exporter that reports others
+window 60; pods pA pB
+A pA job=dcgm instance=i Hostname=node-1: 40,41*6
+B pB job=dcgm instance=i Hostname=node-1: 40,41*4
+= GM411
+
+# GM408 is about an exporter at the address of another one
+window 60; pods pA pB; nodes node-2; node pB node-2
+A pA job=dcgm instance=i Hostname=node-1: 40,41*6
+B pB job=dcgm instance=i Hostname=node-2: 40,41*4
+= GM408 (i); GM411
+
 # GM409 is about power that no longer changes
 window 60; pods pA pB
 A pA job=dcgm instance=iA Hostname=node-1: 80*45
@@ -119,6 +131,13 @@ A pA job=dcgm instance=iA Hostname=node-1: 40,41*13
 B pB job=dcgm instance=iB Hostname=node-1: 40,41*13
 = GM412 node-1
 
+# GM413 is about values between 0 and 1 where percents are expected
+window 60; pods pA pB
+A pA job=dcgm instance=iA Hostname=node-1: 0.3,0.4*13
+B pB job=dcgm instance=iB Hostname=node-1: 40,41*13
+= GM413 Job dcgm:
+ratios = none
+
 # GM304 names the clusters
 window 60; pods pA pB
 A pA job=dcgm instance=iA Hostname=node-1 cluster=one: 40,41*13
@@ -139,7 +158,7 @@ D q job=dcgm instance=b Hostname=other-1: 40,41*13
 fn each_case_has_its_findings() {
     notation::check(CASES, |(mut scene, _), expected| {
         let snapshot = scene.snapshot();
-        let found = found_in(&scene, &snapshot);
+        let found = found_in(&snapshot);
         let wanted = expected.iter().map(|it| it.split(' ').next().unwrap());
         let codes = codes(&found);
         if !wanted.eq(codes.iter().copied()) && (expected != ["none"] || !codes.is_empty()) {
@@ -163,14 +182,13 @@ fn each_case_has_its_findings() {
     });
 }
 
-fn found_in(scene: &Scene, snapshot: &Snapshot) -> Vec<Finding> {
-    found_with(scene, snapshot, 0)
+fn found_in(snapshot: &Snapshot) -> Vec<Finding> {
+    found_with(snapshot, 0)
 }
 
-fn found_with(scene: &Scene, snapshot: &Snapshot, skew_ms: i64) -> Vec<Finding> {
+fn found_with(snapshot: &Snapshot, skew_ms: i64) -> Vec<Finding> {
     let seen = PolledSource {
         snapshot,
-        store: scene.pipeline.store(),
         failing: &BTreeSet::new(),
         skew_ms,
     };
@@ -198,7 +216,6 @@ fn gm301_about_one_field_replaces_gm401_about_it() {
     let snapshot = scene.snapshot();
     let seen = PolledSource {
         snapshot: &snapshot,
-        store: scene.pipeline.store(),
         failing: &BTreeSet::from([SignalId::MEM_COPY_UTIL]),
         skew_ms: 0,
     };
@@ -217,7 +234,7 @@ fn gm301_about_one_field_replaces_gm401_about_it() {
 
 /// Polls every five seconds. `late` has the seconds after which the samples of each line
 /// become visible.
-fn polled(late: &[f64]) -> (Scene, Snapshot) {
+fn polled(late: &[f64]) -> Snapshot {
     let lines = |now: f64| -> Vec<Line> {
         let line = |(gpu, late): (usize, &f64)| {
             line(
@@ -235,18 +252,18 @@ fn polled(late: &[f64]) -> (Scene, Snapshot) {
         let now = 60.0 + f64::from(round) * 5.0;
         snapshot = Some(poll(&mut scene, &lines(now), now));
     }
-    (scene, snapshot.unwrap())
+    snapshot.unwrap()
 }
 
 #[test]
 fn gm302_is_about_a_store_that_is_late_and_gm303_about_one_target() {
-    let (scene, snapshot) = polled(&[0.0; 6]);
-    assert_eq!(found_in(&scene, &snapshot), []);
-    let (scene, snapshot) = polled(&[45.0; 6]);
-    let found = found_in(&scene, &snapshot);
+    let snapshot = polled(&[0.0; 6]);
+    assert_eq!(found_in(&snapshot), []);
+    let snapshot = polled(&[45.0; 6]);
+    let found = found_in(&snapshot);
     assert_eq!(codes(&found), ["GM302"]);
-    let (scene, snapshot) = polled(&[0.0, 0.0, 0.0, 0.0, 0.0, 45.0]);
-    let found = found_in(&scene, &snapshot);
+    let snapshot = polled(&[0.0, 0.0, 0.0, 0.0, 0.0, 45.0]);
+    let found = found_in(&snapshot);
     let said = message(&found, "GM303");
     assert!(said.contains("dcgm5") && said.contains("behind"), "{said}");
 }
@@ -257,7 +274,7 @@ fn gm303_is_about_the_clock_of_prometheus_too() {
     let mut scene = Scene::new(policy(60)).mcu(labels, &"40 41 ".repeat(13));
     for (skew_ms, way) in [(4_000, "4s ahead of"), (-65_000, "1m5s behind")] {
         let snapshot = scene.snapshot();
-        let found = found_with(&scene, &snapshot, skew_ms);
+        let found = found_with(&snapshot, skew_ms);
         assert!(message(&found, "GM303").contains(way), "{found:?}");
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod faults;
+#[allow(dead_code, reason = "tests of other crates use the rest of it")]
 #[path = "../../../gpu-metrics/tests/numbers/notation.rs"]
 mod notation;
 #[path = "../../../gpu-metrics/tests/numbers/polled.rs"]

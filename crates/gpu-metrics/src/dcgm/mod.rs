@@ -1,8 +1,6 @@
 //! The meaning of DCGM data: names, label schemes, owners, units. Pure.
 
 pub mod fields;
-pub mod intake;
-mod known;
 pub mod metrics;
-pub mod origin;
+pub(crate) mod origin;
 pub mod schemes;

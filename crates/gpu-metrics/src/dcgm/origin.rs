@@ -1,7 +1,6 @@
 //! The origin of a series: the source that wrote it, and the cluster that its labels
 //! name.
 
-use crate::signal::SignalId;
 use apimachinery::labels::Labels;
 
 use super::schemes::value;
@@ -62,14 +61,12 @@ fn pairs(labels: &Labels, names: &[&str]) -> String {
     known.collect::<Vec<_>>().join(",")
 }
 
-/// Whether the labels are those of one process' share of a device: exporters in sharing
-/// mode write it beside the device's own line, for these two fields only. Older exporters
-/// repeat the device's value under the same labels, but write no line without a pod.
-pub(crate) fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
-    matches!(signal, SignalId::GPU_UTIL | SignalId::FB_USED)
-        && ["vgpu", "pod_uid"]
-            .iter()
-            .all(|name| value(labels, name).is_some())
+/// Whether the labels are those of one process' share of a device: exporters in sharing mode
+/// write it beside the device's own line. Older exporters repeat the device's value under the
+/// same labels, but write no line without a pod.
+pub(crate) fn is_process(labels: &Labels) -> bool {
+    let mut names = ["vgpu", "pod_uid"].iter();
+    names.all(|name| value(labels, name).is_some())
 }
 
 #[cfg(test)]
@@ -110,11 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_a_line_for_load_and_memory_only() {
-        let (share, replica) = (labels("vgpu=0 pod_uid=u pod=p"), labels("vgpu=0 pod=p"));
-        assert!(is_per_process(&share, SignalId::GPU_UTIL));
-        assert!(is_per_process(&share, SignalId::FB_USED));
-        assert!(!is_per_process(&share, SignalId::MEM_COPY_UTIL));
-        assert!(!is_per_process(&replica, SignalId::GPU_UTIL));
+    fn a_process_has_a_replica_and_the_uid_of_its_pod() {
+        assert!(is_process(&labels("vgpu=0 pod_uid=u pod=p")));
+        assert!(!is_process(&labels("vgpu=0 pod=p")));
     }
 }

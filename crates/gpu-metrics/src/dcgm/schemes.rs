@@ -28,6 +28,12 @@ const NODE: [&str; 8] = [
     "exported_node_name",
 ];
 
+/// The ranks below this are of labels that name the node, and not what is scraped.
+pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
+
+/// The rank of the scraped pod's name.
+pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
+
 /// Labels that alone prove that a pod holds the device: a sharing replica, or a resource
 /// claim (docs/exporter.md, "Labels").
 const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
@@ -37,53 +43,22 @@ const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
 /// the target under the same label name.
 const POD_UID: &str = "pod_uid";
 
-/// How exporters' containers and pods are recognised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExporterIdentity {
-    /// Container names of exporters.
-    pub containers: Vec<String>,
-    /// Namespaces in which a pod whose name contains `dcgm-exporter` is an exporter.
-    pub namespaces: Vec<String>,
-}
-
-impl Default for ExporterIdentity {
-    fn default() -> Self {
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Self {
-            containers: owned(&["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"]),
-            namespaces: owned(&["gpu-operator", "nvidia-gpu-operator", "gke-managed-system"]),
-        }
-    }
-}
-
-impl ExporterIdentity {
-    fn matches(&self, owner: &Owner) -> bool {
-        let container = owner.container.as_deref();
-        let by_container =
-            container.is_some_and(|name| self.containers.iter().any(|known| known == name));
-        let by_namespace = self
-            .namespaces
-            .iter()
-            .any(|known| *known == *owner.namespace)
-            && owner.pod.contains("dcgm-exporter");
-        by_container || by_namespace
-    }
-}
+/// Part of the names of exporters' pods. Bare labels that name one are those of the scraped
+/// pod.
+const EXPORTER: &str = "dcgm-exporter";
 
 /// The owner as the labels name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// The pod named, and the scheme.
     pub owner: Option<(Owner, Scheme)>,
-    /// Whether it looks like the exporter itself.
-    pub suspect: bool,
     /// Whether the labels prove that a pod holds the device.
     pub proven: bool,
 }
 
 /// The value of a label, whose name matches case-insensitively; an empty value counts as
 /// absent.
-pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels
         .get_ignore_case(name)
         .filter(|value| !value.is_empty())
@@ -91,7 +66,7 @@ pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
 
 /// Reads the owner (docs/attribution.md, "Pods").
 #[must_use]
-pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
+pub fn claim(labels: &Labels) -> Claim {
     let get = |name| value(labels, name);
     let owner = |namespace: Option<&str>, pod: &str, container: Option<&str>| {
         namespace.map(|namespace| Owner {
@@ -106,7 +81,6 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
         let namespace = get("exported_namespace").or_else(|| get("namespace"));
         return Claim {
             owner: owner(namespace, pod, container).map(|owner| (owner, Scheme::Exported)),
-            suspect: false,
             proven,
         };
     }
@@ -115,7 +89,6 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
         return Claim {
             owner: owner.map(|owner| (owner, Scheme::Legacy)),
             proven,
-            ..Claim::default()
         };
     }
     let Some(pod) = get("pod") else {
@@ -125,26 +98,31 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
         Some(namespace) => (Some(namespace), Scheme::Mixed),
         None => (get("namespace"), Scheme::Bare),
     };
+    let is_bare = scheme == Scheme::Bare;
+    if is_bare && pod.contains(EXPORTER) {
+        return Claim::default();
+    }
     let owner = owner(namespace, pod, get("container"));
-    let bare = scheme == Scheme::Bare;
-    let suspect = bare && owner.as_ref().is_some_and(|owner| exporter.matches(owner));
     Claim {
-        suspect,
         owner: owner.map(|owner| (owner, scheme)),
-        proven: proven || (bare && !suspect && get(POD_UID).is_some()),
+        proven: proven || (is_bare && get(POD_UID).is_some()),
     }
 }
 
 /// Reads the device; `None` when nothing identifies it.
 ///
-/// Without a UUID (a label dropped on the way) the target and the index identify it,
-/// which is stable while the exporter runs.
+/// Without a UUID (a label dropped on the way) the node, or the scraped address, and the index
+/// identify it.
 #[must_use]
 pub fn device(labels: &Labels) -> Option<Device> {
     let uuid = UUID.iter().find_map(|name| value(labels, name));
     let uuid: Arc<str> = match uuid {
         Some(uuid) => uuid.into(),
-        None => format!("{}/{}", value(labels, "instance")?, value(labels, "gpu")?).into(),
+        None => {
+            let node = NODE.iter().find_map(|name| value(labels, name));
+            let place = node.or_else(|| value(labels, "instance"))?;
+            format!("{place}/{}", value(labels, "gpu")?).into()
+        }
     };
     Some(Device {
         uuid,
@@ -153,11 +131,13 @@ pub fn device(labels: &Labels) -> Option<Device> {
     })
 }
 
-/// Candidates for the node's name, best first; each name once, by its best label.
+/// Candidates for the node's name, best first; each name once, by its best label. The last
+/// is the scraped pod, whose Node is known if it is an exporter's.
 #[must_use]
 pub fn nodes(labels: &Labels) -> Vec<NodeName> {
     let host = value(labels, "instance").map(host);
-    let named = NODE.iter().map(|name| value(labels, name)).chain([host]);
+    let last = [host, value(labels, "pod")];
+    let named = NODE.iter().map(|name| value(labels, name)).chain(last);
     let mut nodes: Vec<NodeName> = Vec::new();
     for (rank, name) in (0..).zip(named) {
         let Some(name) = name else { continue };
@@ -170,7 +150,7 @@ pub fn nodes(labels: &Labels) -> Vec<NodeName> {
 }
 
 /// The host of an `instance`: without the port, and without the brackets of an IPv6 address.
-pub(crate) fn host(instance: &str) -> &str {
+fn host(instance: &str) -> &str {
     if let Some(bracketed) = instance.strip_prefix('[') {
         return bracketed.split(']').next().unwrap_or(bracketed);
     }
@@ -190,16 +170,14 @@ mod tests {
 
     /// What labels claim, as a text.
     fn claimed(text: &str) -> String {
-        let claim = claim(&labels(text), &ExporterIdentity::default());
+        let claim = claim(&labels(text));
         let Some((Owner { namespace, pod, .. }, scheme)) = claim.owner else {
             return "nothing".to_owned();
         };
-        let suspect = if claim.suspect { ", suspect" } else { "" };
         let proven = if claim.proven { ", proven" } else { "" };
-        format!("{scheme:?} {namespace}/{pod}{suspect}{proven}")
+        format!("{scheme:?} {namespace}/{pod}{proven}")
     }
 
-    /// The last but one: a UID proves nothing about the exporter's own pod.
     const CLAIMS: &str = "
 exported_namespace=t exported_pod=w namespace=m pod=e => Exported t/w
 exported_namespace=t namespace=m pod=w => Mixed t/w
@@ -208,8 +186,7 @@ namespace=t pod=w container=vllm => Bare t/w
 container= namespace= pod= => nothing
 namespace=t pod=w vgpu=0 => Bare t/w, proven
 namespace=t pod=w pod_uid=0b7c => Bare t/w, proven
-namespace=t pod=e container=dcgm-exporter pod_uid=5 => Bare t/e, suspect
-namespace=gpu-operator pod=dcgm-exporter-x => Bare gpu-operator/dcgm-exporter-x, suspect
+namespace=gpu-operator pod=dcgm-exporter-x pod_uid=5 => nothing
 ";
 
     #[test]
@@ -230,8 +207,12 @@ namespace=gpu-operator pod=dcgm-exporter-x => Bare gpu-operator/dcgm-exporter-x,
         let instance = device("uuid=GPU-1 gpu_i_id=7 gpu_i_profile=1g.10gb").unwrap();
         assert_eq!(instance.instance.as_deref(), Some("7"));
         assert_eq!(instance.profile.as_deref(), Some("1g.10gb"));
-        let nameless = device("instance=10.0.0.1:9400 gpu=3").unwrap();
-        assert_eq!(&*nameless.uuid, "10.0.0.1:9400/3");
+        for (labels, place) in [
+            ("instance=10.0.0.1:9400 gpu=3", "10.0.0.1:9400/3"),
+            ("instance=10.0.0.1:9400 Hostname=n1 gpu=3", "n1/3"),
+        ] {
+            assert_eq!(&*device(labels).unwrap().uuid, place);
+        }
         assert_eq!(device("gpu=3"), None);
     }
 

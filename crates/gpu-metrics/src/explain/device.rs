@@ -1,12 +1,11 @@
-//! Describes a device of a group.
+//! Describes a device of an object.
 
 use std::collections::BTreeSet;
 
-use crate::aggregate::{DeviceReasons, Outcome, Span};
-use crate::grid::instant_time;
-use crate::layout::{Attribution, Object, RowFacts};
+use crate::layout::{ClaimId, Holder};
 use crate::policy::Measure;
-use crate::series::{MODEL_LABELS, Owner};
+use crate::reasons::{DeviceReasons, InstantOutcome};
+use crate::series::MODEL_LABELS;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
@@ -17,85 +16,71 @@ use super::{ExplainedDevice, ExplainedReading, seconds};
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
-    of: (&Object, &Span),
-    device: &DeviceReasons<'_>,
+    of: &DeviceReasons,
 ) -> ExplainedDevice {
     let (measure, layout) = (question.measure, snapshot.layout());
-    let (target, fresh_ms) = (device.target, device.fresh_ms);
-    let frozen_since = target.and_then(|target| target.frozen_since);
-    let is_silent = target.is_some_and(|target| target.silent) && frozen_since.is_none();
-    let until = |facts: &RowFacts| {
-        let heard = snapshot.frame().sample_times(facts.id);
-        heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
+    let facts = &layout.devices[of.device as usize];
+    let newest = snapshot.newest_line(of.device);
+    let pod = |claim: ClaimId| {
+        let pod: &Holder = &layout.pods[layout.claims[claim as usize].pod as usize];
+        (pod, format!("{}/{}", pod.namespace, pod.name))
     };
-    let rows = device.rows.iter().copied();
-    let Some(newest) = rows.clone().max_by_key(|facts| until(facts)) else {
-        return ExplainedDevice::default();
-    };
-    // Holders from before the window are left out, except the last holder of a silent
-    // device. Only pods in the namespace of the request may be named to the reader.
-    let begin = instant_time(of.1.first, snapshot.frame().step_ms());
-    let begin = begin.millis().min(until(newest) - 1);
-    let rows = rows.filter(|facts| until(facts) > begin);
-    let owners = rows.filter_map(|facts| facts.row.owner.as_ref());
+    // Only pods in the namespace of the request may be named to the reader.
     let asked = question.selected.namespace();
-    let named = owners.filter(|owner| asked == Some(&owner.namespace));
-    let pods: BTreeSet<String> = named.map(pod).collect();
-    // A holder whose newest sample is F or more before this one is no longer current. Pods
-    // outside the group hold the device too.
-    let latest = until(newest) - fresh_ms;
-    let rows = layout.facts_of(layout.device_rows(newest.device));
-    let held = rows.filter(|it| it.attribution == Attribution::Held && until(it) > latest);
-    let owners = held.filter_map(|facts| facts.row.owner.as_ref());
-    let holders: BTreeSet<String> = owners.map(pod).collect();
-    let newest_sample = device.heard.map(|heard| heard.newest.date());
-    let (gpu, label_facts) = (&newest.row.device, &newest.row.label_facts);
-    let mut models = MODEL_LABELS
-        .iter()
-        .filter_map(|name| label_facts.labels.get(name));
+    let claims = of.members.iter().filter_map(|member| member.claim);
+    let held = claims
+        .filter(|claim| snapshot.holds(*claim, of.device))
+        .map(pod);
+    let named = held.filter(|(pod, _)| asked == Some(&*pod.namespace));
+    let pods: BTreeSet<String> = named.map(|(_, name)| name).collect();
+    let claims = layout.claims_of(of.device).iter().copied();
+    let holders = claims.filter(|claim| snapshot.is_current(*claim, of.device));
+    let holders: BTreeSet<String> = holders.map(|claim| pod(claim).1).collect();
+    let mut models = MODEL_LABELS.iter();
+    let model = models.find_map(|name| newest?.labels.get_ignore_case(name));
+    let times = of.times;
+    let is_silent = times.is_some_and(|it| it.is_silent && it.frozen_since.is_none());
+    let newest_sample = times.map(|it| it.newest.date());
     ExplainedDevice {
-        uuid: gpu.uuid.to_string(),
-        instance: gpu.instance.as_ref().map(|id| match &gpu.profile {
-            Some(profile) => format!("{profile}, id {id}"),
-            None => format!("id {id}"),
-        }),
-        model: models.next().map(str::to_owned),
-        node: newest.node.as_deref().map(str::to_owned),
+        uuid: facts.device.uuid.to_string(),
+        instance: facts
+            .device
+            .instance
+            .as_ref()
+            .map(|id| match &facts.device.profile {
+                Some(profile) => format!("{profile}, id {id}"),
+                None => format!("id {id}"),
+            }),
+        model: model.map(str::to_owned),
+        node: facts.node.as_deref().map(str::to_owned),
         shared_with: holders.difference(&pods).count(),
         holders,
         pods: pods.into_iter().collect(),
         // Any field's sample shows whether a device is held.
-        field: device
+        field: of
             .signal
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
-        owner_labels: label_facts.scheme.map(|it| it.describe().to_owned()),
-        scrape_seconds: seconds(target.map_or(0, |target| target.scrape_ms)),
-        fresh_seconds: seconds(fresh_ms),
-        heard_since: device.heard.map(|heard| heard.first.date()),
+        owner_labels: newest
+            .and_then(|line| line.scheme)
+            .map(|it| it.describe().to_owned()),
+        scrape_seconds: seconds(times.map_or(0, |it| it.scrape_ms)),
+        fresh_seconds: seconds(times.map_or(0, |it| it.fresh_ms)),
+        heard_since: times.map(|it| it.first.date()),
         silent_since: newest_sample.clone().filter(|_| is_silent),
         newest: newest_sample,
-        frozen_since: frozen_since.map(Timestamp::date),
-        idle: snapshot.idle(device, of, measure),
-        readings: device
-            .outcomes
-            .iter()
-            .map(|outcome| reading(outcome, measure))
-            .collect(),
+        frozen_since: times.and_then(|it| it.frozen_since).map(Timestamp::date),
+        idle: of.idle.clone(),
+        readings: of.outcomes.iter().map(|it| reading(it, measure)).collect(),
     }
 }
 
-/// `ml/train-0`.
-fn pod(owner: &Owner) -> String {
-    format!("{}/{}", owner.namespace, owner.pod)
-}
-
-fn reading((state, seen): &Outcome, measure: &Measure) -> ExplainedReading {
-    let shown = seen.filter(|_| *measure != Measure::HeldCount);
+fn reading(of: &InstantOutcome, measure: &Measure) -> ExplainedReading {
+    let shown = of.reading.filter(|_| *measure != Measure::HeldCount);
     ExplainedReading {
-        number: shown.map(|seen| seen.value),
-        sampled: seen.map(|seen| seen.at.date()),
-        held: seen.map(|seen| seen.held),
-        state: *state,
+        number: shown.map(|reading| reading.value),
+        sampled: of.reading.map(|reading| reading.at.date()),
+        held: of.reading.map(|_| of.is_held),
+        state: of.state,
     }
 }

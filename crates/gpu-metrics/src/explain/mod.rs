@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::aggregate::{IdleSince, Instant, ReadingOutcome};
 pub use of_group::{fields_of, meaning};
 pub use question::{Question, Selected};
 
@@ -128,7 +127,7 @@ pub struct ExplainedDevice {
     /// The time of its newest sample.
     pub newest: Option<String>,
     pub silent_since: Option<String>,
-    /// Since when its exporter's readings have not changed.
+    /// Since when its readings have not changed.
     pub frozen_since: Option<String>,
     /// Since when it has been held and idle; only for metrics that depend on activity.
     pub idle: Option<IdleSince>,
@@ -146,6 +145,56 @@ pub struct ExplainedReading {
     /// Whether a pod held the device at that time.
     pub held: Option<bool>,
     pub state: ReadingOutcome,
+}
+
+/// The outcome of a device's reading at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadingOutcome {
+    /// It is part of the object's number.
+    Counted,
+    /// The device was idle, and the metric covers active ones.
+    Idle,
+    /// The device was active, and the metric covers idle ones.
+    Active,
+    /// No pod held the device, and the metric covers held ones.
+    NotHeld,
+    /// The reading that decides whether it is active is missing.
+    ActivityUnknown,
+    /// The reading is from before the object existed, or no pod of the object held the device.
+    Outside,
+    /// It was expected to answer and did not.
+    Missing,
+    /// Its exporter has reported other devices, but not this one, for longer than a window.
+    Lost,
+    /// It had no reading, and none was expected.
+    NoReading,
+}
+
+/// An instant of the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instant {
+    /// Its time, in RFC 3339.
+    pub time: String,
+    /// The object's number; `None`: too few devices answered.
+    pub number: Option<f64>,
+    /// Devices that answered.
+    pub answering: u32,
+    /// Answering devices that the metric covers.
+    pub counted: u32,
+    /// Devices that should have answered and did not, including those that may be shared.
+    pub missing: u32,
+}
+
+/// A device that a pod holds and does not use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdleSince {
+    /// The time of the first sample that shows it, in RFC 3339.
+    pub since: String,
+    /// Whether it may have been idle even earlier: older readings are missing.
+    pub or_longer: bool,
 }
 
 /// A query to Prometheus.

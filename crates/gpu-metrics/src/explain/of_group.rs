@@ -1,10 +1,8 @@
 //! Turns the evaluator's reasons into an explanation.
 
-use crate::aggregate::{ReadingOutcome, Reasons};
-use crate::grid::instant_time;
-use crate::layout::Object;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+use crate::reasons::Reasons;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
@@ -12,7 +10,7 @@ use super::device::describe;
 use super::promql;
 use super::question::{Question, Selected, field};
 use super::seconds;
-use super::{ExplainedValue, Explanation, Window};
+use super::{ExplainedValue, Explanation, ReadingOutcome, Window};
 
 /// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;
@@ -24,7 +22,7 @@ impl Explanation {
     pub fn of_group(
         question: &Question<'_>,
         snapshot: &Snapshot,
-        (group, reasons): (&Object, Option<&Reasons<'_>>),
+        reasons: Option<&Reasons>,
         (value, no_value): (Option<Value>, Option<String>),
     ) -> Self {
         let mut explanation = Self {
@@ -47,9 +45,9 @@ impl Explanation {
             .take(if named { MOST_DEVICES } else { 0 });
         explanation.device_count = reasons.devices.len();
         explanation.devices = shown
-            .map(|device| describe(question, snapshot, (group, &reasons.span), device))
+            .map(|device| describe(question, snapshot, device))
             .collect();
-        explanation.notes = notes(reasons, group, named);
+        explanation.notes = notes(reasons, named);
         match promql::same(question, reasons, snapshot) {
             Ok(query) => explanation.promql = Some(query),
             Err(why) => explanation
@@ -75,32 +73,28 @@ impl ExplainedValue {
     }
 }
 
-fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
-    let defined = reasons
-        .instants
-        .iter()
-        .filter(|instant| instant.number.is_some());
-    let step_ms = snapshot.frame().step_ms();
+fn window(reasons: &Reasons, snapshot: &Snapshot) -> Window {
+    let numbers = reasons.instants.iter().filter(|it| it.number.is_some());
     Window {
-        seconds: seconds(reasons.span.window_ms),
-        step_seconds: seconds(step_ms),
-        end: instant_time(reasons.span.last, step_ms).date(),
-        lag_seconds: seconds(reasons.span.lag_ms),
-        defined: u32::try_from(defined.count()).unwrap_or(u32::MAX),
+        seconds: seconds(reasons.window_ms),
+        step_seconds: seconds(snapshot.frame().step_ms),
+        end: reasons.end.date(),
+        lag_seconds: seconds(reasons.lag_ms),
+        defined: u32::try_from(numbers.count()).unwrap_or(u32::MAX),
     }
 }
 
 /// What was left out, and why.
-fn notes(reasons: &Reasons<'_>, group: &Object, named: bool) -> Vec<String> {
+fn notes(reasons: &Reasons, named: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let devices = reasons.devices.len();
     let at_end = |wanted: ReadingOutcome| {
         let last = reasons.devices.iter();
         let last = last.filter_map(|device| device.outcomes.last());
-        last.filter(|(state, _)| *state == wanted).count()
+        last.filter(|it| it.state == wanted).count()
     };
-    let targets = reasons.devices.iter().filter_map(|device| device.target);
-    let frozen = targets.filter(|target| target.frozen_since.is_some());
+    let times = reasons.devices.iter().filter_map(|device| device.times);
+    let frozen = times.filter(|times| times.frozen_since.is_some());
     for (count, what) in [
         (
             at_end(ReadingOutcome::Missing),
@@ -116,7 +110,7 @@ fn notes(reasons: &Reasons<'_>, group: &Object, named: bool) -> Vec<String> {
         ),
         (
             frozen.count(),
-            "belong to an exporter whose readings do not change: they are treated as unknown",
+            "have readings that do not change: they are treated as unknown",
         ),
     ] {
         if count > 0 {
@@ -133,9 +127,14 @@ fn notes(reasons: &Reasons<'_>, group: &Object, named: bool) -> Vec<String> {
             devices - MOST_DEVICES
         ));
     }
-    let unseen: u32 = group.unseen.iter().map(|unseen| unseen.count).sum();
-    if unseen > 0 {
-        notes.push(format!("{unseen} GPUs that pods request have no series on the nodes of these pods: check dcgm-exporter there"));
+    if reasons.unseen > 0 {
+        notes.push(format!(
+            "{} GPUs that pods request are named by no series: check dcgm-exporter on the nodes of these pods",
+            reasons.unseen
+        ));
+    }
+    if reasons.has_several_ends {
+        notes.push("the devices have sources of different lateness: the window of each ends at its own time".to_owned());
     }
     notes
 }
@@ -196,11 +195,9 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
     };
     let is_mean = matches!(reducer, Reducer::Mean);
     let reducer = match reducer {
-        Reducer::Mean => "mean".to_owned(),
-        Reducer::Sum => "sum".to_owned(),
-        Reducer::Max => "largest".to_owned(),
-        Reducer::Min => "smallest".to_owned(),
-        Reducer::Quantile(q) => format!("{q} quantile"),
+        Reducer::Mean => "mean",
+        Reducer::Sum => "sum",
+        Reducer::Max => "largest",
     };
     let over = match over {
         Over::Active => "the active GPUs",
@@ -208,8 +205,6 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         Over::All => "all GPUs that answer",
     };
     let formula = match (is_mean, formula) {
-        (true, Formula::SampleWeighted) => "; each reading in the window has the same weight",
-        (true, Formula::ActiveInstants) => "; instants without an active device are excluded",
         (true, Formula::Plain) => "; each device's mean over the window first, zeros included",
         _ => "; first over the devices at each instant, then over the instants of the window",
     };

@@ -4,12 +4,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use crate::aggregate::Reasons;
-use crate::grid::instant_time;
 use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
+use crate::reasons::{DeviceReasons, Reasons};
 use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
-use crate::snapshot::{Snapshot, takes_formula};
+use crate::snapshot::Snapshot;
+use crate::window::takes_formula;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals};
 
@@ -40,15 +40,22 @@ impl<'a> Selected<'a> {
 /// MIG instances and no shares of processes, one scheme of owner labels, and one field.
 pub(super) fn same(
     question: &Question<'_>,
-    reasons: &Reasons<'_>,
+    reasons: &Reasons,
     snapshot: &Snapshot,
 ) -> Result<Promql, &'static str> {
-    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let held = rows().filter(|facts| facts.attribution.was_held());
-    let schemes: HashSet<_> = held.map(|facts| facts.row.label_facts.scheme).collect();
-    let mut odd = rows()
-        .filter(|facts| facts.is_mig || facts.has_instances || facts.row.label_facts.per_process);
-    if odd.next().is_some() || schemes.len() > 1 {
+    let layout = snapshot.layout();
+    let devices = || reasons.devices.iter();
+    let facts = |of: &DeviceReasons| &layout.devices[of.device as usize];
+    let lines = |of: &DeviceReasons| {
+        let rows = layout.lines_of(of.device).iter();
+        rows.filter_map(|row| layout.lines[row.0 as usize].as_ref())
+    };
+    let schemes = devices().flat_map(lines).filter_map(|line| line.scheme);
+    let schemes: HashSet<Scheme> = schemes.collect();
+    let mut odd = devices().map(facts);
+    if odd.any(|it| it.device.instance.is_some() || it.has_instances || it.has_processes)
+        || schemes.len() > 1
+    {
         return Err(
             "its devices have MIG instances, parts of processes or several ways of naming pods",
         );
@@ -56,15 +63,19 @@ pub(super) fn same(
     if question.is_narrowed {
         return Err("the metric selector narrows its devices by their labels");
     }
-    let signals = reasons.devices.iter().filter_map(|device| device.signal);
-    let signals: BTreeSet<SignalId> = signals.collect();
+    if reasons.has_several_ends {
+        return Err("its devices have sources of different lateness");
+    }
+    let signals: BTreeSet<SignalId> = devices().filter_map(|device| device.signal).collect();
     if signals.len() > 1 {
         return Err("its devices are read from different fields");
     }
-    let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms).max();
+    let fresh_ms = devices()
+        .filter_map(|device| Some(device.times?.fresh_ms))
+        .max();
     let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
-    let scheme = schemes.into_iter().next().flatten();
-    let matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
+    let scheme = schemes.into_iter().next().unwrap_or(Scheme::Exported);
+    let matchers = matchers(question, reasons, snapshot, scheme)
         .ok_or("it would have to list too many names")?;
     let matchers = match matchers.is_empty() {
         true => String::new(),
@@ -73,10 +84,12 @@ pub(super) fn same(
     let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
     let number = number(question.measure, signals.first().copied(), fresh)
         .ok_or("it is not read from one known field")?;
-    let step_ms = snapshot.frame().step_ms();
+    let step = Duration::from_millis(snapshot.frame().step_ms.unsigned_abs());
+    // Prometheus 2 includes the left end of a range, so it is a millisecond shorter.
+    let (range, step) = (reasons.window_ms - 1, format_duration(step));
     Ok(Promql {
-        query: over_window(question, &number, (reasons.span.window_ms, step_ms)),
-        time: instant_time(reasons.span.last, step_ms).to_string(),
+        query: format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])"),
+        time: reasons.end.to_string(),
         leaves_out: Some(leaves_out(question, snapshot)),
     })
 }
@@ -113,27 +126,9 @@ fn number(
     })
 }
 
-/// The mean over the window. Prometheus 2 includes the left end of a range, so the range
-/// is a millisecond shorter.
-fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64, i64)) -> String {
-    let without_idle = question.formula == Formula::ActiveInstants;
-    let without_idle = without_idle && takes_formula(question.measure);
-    // Without the second half of `or`, an instant without active devices is undefined.
-    let number = match number.split_once("\n  or ") {
-        Some((active, _)) if without_idle => active,
-        _ => number,
-    };
-    let step = Duration::from_millis(step_ms.unsigned_abs());
-    let (range, step) = (window_ms - 1, format_duration(step));
-    format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])")
-}
-
 fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> String {
-    let formula = question.formula;
-    let is_other = matches!(formula, Formula::SampleWeighted | Formula::Plain);
-    if is_other && takes_formula(question.measure) {
-        let name = formula.name();
-        return format!("the formula {name}: the query gives mean-of-instants");
+    if question.formula == Formula::Plain && takes_formula(question.measure) {
+        return "the formula plain: the query gives mean-of-instants".to_owned();
     }
     if snapshot.policy().activity != Activity::OwnValueAboveZero {
         return "the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned();
@@ -147,11 +142,9 @@ fn counted(devices: &str, condition: &str) -> String {
 
 fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
     let name = match reducer {
-        Reducer::Mean => "avg(".to_owned(),
-        Reducer::Sum => "sum(".to_owned(),
-        Reducer::Max => "max(".to_owned(),
-        Reducer::Min => "min(".to_owned(),
-        Reducer::Quantile(q) => format!("quantile({q}, "),
+        Reducer::Mean => "avg(",
+        Reducer::Sum => "sum(",
+        Reducer::Max => "max(",
     };
     match active {
         true => format!("{name}{devices} > 0)\n  or max({devices}) * 0"),
@@ -178,7 +171,12 @@ fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
 }
 
 /// `exported_namespace="ml"`, `exported_pod=~"a|b"`; `None`: there are too many names.
-fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> Option<Vec<String>> {
+fn matchers(
+    question: &Question<'_>,
+    reasons: &Reasons,
+    snapshot: &Snapshot,
+    scheme: Scheme,
+) -> Option<Vec<String>> {
     let of_held = matches!(
         question.measure,
         Measure::HeldCount
@@ -189,7 +187,7 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> O
                 ..
             }
     );
-    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
+    let layout = snapshot.layout();
     let (namespace_label, pod_label) = labels(scheme);
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
@@ -199,14 +197,18 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> O
             vec![of_namespace(namespace), equals(pod_label, pod)]
         }
         Selected::PodsOf(namespace) => {
-            let owners = rows().filter_map(|facts| facts.row.owner.as_ref());
-            let pods = few(owners.map(|owner| owner.pod.to_string()))?;
+            let members = reasons.devices.iter().flat_map(|device| &device.members);
+            let claims = members.filter_map(|member| member.claim);
+            let pods = claims.map(|claim| layout.claims[claim as usize].pod);
+            let pods = few(pods.map(|pod| layout.pods[pod as usize].name.to_string()))?;
             vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
         }
         Selected::Devices => {
-            let rows = rows().filter(|facts| !of_held || facts.attribution.was_held());
-            let devices = few(rows.map(|facts| facts.row.device.uuid.to_string()))?;
-            vec![format!("UUID=~{devices}")]
+            let is_held = |device: u32| !layout.claims_of(device).is_empty();
+            let devices = reasons.devices.iter().map(|it| it.device);
+            let devices = devices.filter(|device| !of_held || is_held(*device));
+            let uuid = |device: u32| layout.devices[device as usize].device.uuid.to_string();
+            vec![format!("UUID=~{}", few(devices.map(uuid))?)]
         }
     };
     if of_held && matches!(question.selected, Selected::All | Selected::Devices) {

@@ -2,7 +2,7 @@
 
 use super::scene::Scene;
 use apimachinery::time::Timestamp;
-use gpu_metrics::aggregate::Absence;
+use gpu_metrics::absence::Absence;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
 use gpu_metrics::layout::Object;
@@ -25,7 +25,7 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new(snapshot: Snapshot) -> Self {
-        let now = snapshot.frame().now();
+        let now = snapshot.frame().now;
         Self { snapshot, now }
     }
 
@@ -91,7 +91,7 @@ impl Answers {
         Some(Explanation::of_group(
             &question,
             &self.snapshot,
-            (group, reasons.as_ref()),
+            reasons.as_ref(),
             (self.value_at(object, metric, self.now), None),
         ))
     }
@@ -122,7 +122,8 @@ impl Answers {
     pub(super) fn absence(&self, object: &str, metric: &str) -> Absence {
         assert_eq!(self.of(object, metric), None);
         let group = self.group(object).unwrap();
-        self.snapshot.absence(group)
+        let (_, spec) = self.metric(metric).unwrap();
+        self.snapshot.absence(group, &spec.measure)
     }
 }
 

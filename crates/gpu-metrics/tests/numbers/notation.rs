@@ -24,9 +24,10 @@ use std::time::Duration;
 use super::scene::{Scene, at, object, policy, samples};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{ExporterPod, Inventory, PodPhase};
+use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::inventory::{Inventory, PodPhase};
 use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
+    Activity, ActivityCondition, DeviceValue, Formula, MigWeight, Policy, Shared,
 };
 use gpu_metrics::signal::SignalId;
 
@@ -76,6 +77,11 @@ fn scene(lines: &[String], more: &str) -> (Scene, Option<Timestamp>) {
     for words in changes {
         scene = match words[0] {
             "pods" => connect(scene, &words[1..]),
+            "answered" => {
+                let nothing = Batch::new(signal(words[1]).unwrap());
+                scene.pipeline.take(&nothing, at(0.0));
+                scene
+            }
             _ => scene.with(|inventory| change(inventory, &words)),
         };
     }
@@ -91,11 +97,9 @@ fn set(policy: &mut Policy, words: &[&str]) -> bool {
         ["mig", "equal"] => policy.mig_weight = MigWeight::Equal,
         ["shared", "split"] => policy.shared = Shared::Split,
         ["shared", "whole"] => policy.shared = Shared::DeviceValue,
-        ["idle", "omit"] => policy.idle = IdleValue::Omit,
         ["ratios"] => policy.percent_as_ratio = Some(true),
         ["hold", secs] => policy.hold = Duration::from_secs_f64(number(secs)),
         ["any", ref of @ ..] => policy.activity = Activity::Any(conditions(of)),
-        ["all", ref of @ ..] => policy.activity = Activity::All(conditions(of)),
         ["scrape", secs] => policy.scrape_interval = Some(Duration::from_secs_f64(number(secs))),
         _ => return false,
     }
@@ -139,7 +143,7 @@ pub(super) fn named_pod(word: &str) -> [&str; 2] {
     [namespace, name]
 }
 
-fn change(inventory: &mut Inventory, words: &[&str]) {
+pub(super) fn change(inventory: &mut Inventory, words: &[&str]) {
     let [_, name] = named_pod(words[1]);
     let place = inventory.pods.iter().position(|pod| *pod.name == *name);
     let pod = place.map(|place| &mut inventory.pods[place]);
@@ -151,11 +155,6 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
             inventory.node_addresses.push(told);
         }
         (["exporters", node], _) => inventory.exporter_nodes = vec![(*node).into()],
-        (["exporter", _, address], _) => inventory.exporters.push(ExporterPod {
-            namespace: "n".into(),
-            name: name.into(),
-            address: Some((*address).into()).filter(|_| *address != "-"),
-        }),
         (["namespaces", "none"], _) => inventory.namespaces.clear(),
         (["created", secs], _) => {
             let since = Some(at(number(secs)));
@@ -172,15 +171,16 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
         }
         (["listed", secs], _) => inventory.listed = Some(at(number(secs))),
         (["node", _, node], Some(pod)) => pod.node = Some((*node).into()),
-        (["daemon", _], Some(pod)) => pod.daemon = true,
+        (["uncounted", _], Some(pod)) => (pod.gpus, pod.uncounted) = (0, true),
         (["gpus", _, count], Some(pod)) => pod.gpus = number(count) as u32,
         (["ended", _, secs], Some(pod)) => {
             (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(number(secs))));
         }
-        // A pod of the same name was on another node before.
-        (["was", _, node, secs], Some(pod)) => {
+        // A pod of the same name was on this node before.
+        (["was", _, node, secs, end @ ..], Some(pod)) => {
             let mut before = pod.clone();
             (before.node, before.started) = (Some((*node).into()), Some(at(number(secs))));
+            before.ended = end.first().map(|end| at(number(end)));
             inventory.departed.push(before);
         }
         (["departed" | "unknown", _], Some(_)) => {
@@ -195,9 +195,41 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
 
 /// Adds the series of a line.
 fn feed(scene: &mut Scene, labels: &str, values: &str) {
+    let repeated = values.split_whitespace().map(|word| {
+        let (value, times) = word.split_once('*').unwrap_or((word, "1"));
+        format!("{} ", value.replace(',', " ")).repeat(times.parse().unwrap())
+    });
+    let samples = samples(&repeated.collect::<String>());
+    for Named {
+        signal,
+        labels,
+        later,
+        ..
+    } in named(labels)
+    {
+        let later = Duration::from_secs_f64(later);
+        let samples = samples.iter().map(|sample| Sample {
+            at: sample.at + later,
+            ..*sample
+        });
+        scene.feed(signal, &labels, &samples.collect::<Vec<_>>());
+    }
+}
+
+/// A series by its labels.
+pub(super) struct Named {
+    pub(super) number: usize,
+    pub(super) signal: SignalId,
+    pub(super) labels: String,
+    /// How long after the others it is scraped, seconds.
+    later: f64,
+}
+
+/// The series of a line: `watts 0..3 G# p# +5 job=dcgm`.
+pub(super) fn named(words: &str) -> impl Iterator<Item = Named> {
     let (mut of, mut range, mut later) = (SignalId::MEM_COPY_UTIL, 0..1, 0.0);
     let mut text = String::new();
-    for word in labels.split_whitespace() {
+    for word in words.split_whitespace() {
         if let Some(signal) = signal(word) {
             of = signal;
         } else if word.contains("..") {
@@ -213,17 +245,12 @@ fn feed(scene: &mut Scene, labels: &str, values: &str) {
             text += &format!("namespace={namespace} pod={name} ");
         }
     }
-    let repeated = values.split_whitespace().map(|word| {
-        let (value, times) = word.split_once('*').unwrap_or((word, "1"));
-        format!("{} ", value.replace(',', " ")).repeat(times.parse().unwrap())
-    });
-    let mut samples = samples(&repeated.collect::<String>());
-    for sample in &mut samples {
-        sample.at = sample.at + Duration::from_secs_f64(later);
-    }
-    for place in range {
-        scene.feed(of, &text.replace('#', &place.to_string()), &samples);
-    }
+    range.map(move |number| Named {
+        number,
+        signal: of,
+        labels: text.replace('#', &number.to_string()),
+        later,
+    })
 }
 
 fn signal(word: &str) -> Option<SignalId> {
@@ -243,7 +270,7 @@ pub(super) fn number(text: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
-fn places(text: &str) -> Range<usize> {
+pub(super) fn places(text: &str) -> Range<usize> {
     let (start, end) = text.split_once("..").unwrap();
     start.parse().unwrap()..end.parse().unwrap()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::scene::{Scene, at, json, key, sample};
-use gpu_metrics::batch::{Batch, PrometheusId, Sample};
+use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
@@ -55,7 +55,7 @@ pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
 
 /// Reads the new samples of a signal's lines.
 pub(super) fn read(scene: &mut Scene, signal: SignalId, lines: &[Line], now: f64) {
-    let range = scene.pipeline.range(PrometheusId(0), signal, at(now));
+    let range = scene.pipeline.range(signal, at(now));
     let mut batch = Batch::new(signal);
     for (labels, samples) in lines {
         let text = json(labels);

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, PrometheusId, Sample, SeriesKey};
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::{
     ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
@@ -105,18 +104,11 @@ impl Scene {
     }
 
     pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
-        Self::polled_from(1, policy, metrics)
-    }
-
-    /// A scene with this number of Prometheus servers.
-    pub(super) fn polled_from(servers: u8, policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self {
             pipeline: Pipeline::new(Settings {
                 policy,
                 signals: fields::built_in(),
                 metrics,
-                exporter: ExporterIdentity::default(),
-                prometheus: servers,
             }),
             inventory: Arc::default(),
             last: ZERO,
@@ -147,21 +139,9 @@ impl Scene {
         samples: &[Sample],
         now: Timestamp,
     ) {
-        self.feed_from(PrometheusId(0), signal, labels, (samples, now));
-    }
-
-    /// Adds a series of a Prometheus, read at `now`.
-    pub(super) fn feed_from(
-        &mut self,
-        of: PrometheusId,
-        signal: SignalId,
-        labels: &str,
-        (samples, now): (&[Sample], Timestamp),
-    ) {
         let text = json(labels);
         let mut batch = Batch::new(signal);
-        batch.prometheus = of;
-        batch.begin_series(key(&format!("{of:?}{signal:?}{text}")), &text);
+        batch.begin_series(key(&format!("{signal:?}{text}")), &text);
         samples.iter().for_each(|sample| batch.push(*sample));
         self.pipeline.take(&batch, now);
     }
@@ -172,7 +152,7 @@ impl Scene {
     }
 
     pub(super) fn snapshot_at(&mut self, now: Timestamp) -> Snapshot {
-        self.pipeline.end_round(PrometheusId(0));
+        self.pipeline.end_round();
         self.pipeline.publish(&Arc::clone(&self.inventory), now)
     }
 

@@ -89,6 +89,11 @@ impl Store<'_> {
             self.pieces(&query, (start, step, count), take).await?;
             if any {
                 let names = spec.wire_names.join(" or ");
+                if gather.has_unknown_unit() {
+                    return Err(Failure::Failed(format!(
+                        "{names} has values between 0 and 1, where percents are expected: set gpu.percentAsRatio (check --explain GM413)"
+                    )));
+                }
                 notes.push(format!("demand is the sum of {names}"));
                 return self.finish(gather, plan, notes).await;
             }

@@ -138,12 +138,10 @@ pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
         told.push(format!("reported since {first}, newest sample {newest}"));
     }
     if let Some(silent) = &device.silent_since {
-        told.push(format!("its exporter has been silent since {silent}"));
+        told.push(format!("silent since {silent}"));
     }
     if let Some(frozen) = &device.frozen_since {
-        told.push(format!(
-            "its exporter's readings have not changed since {frozen}"
-        ));
+        told.push(format!("its readings have not changed since {frozen}"));
     }
     if let Some(idle) = &device.idle {
         let longer = if idle.or_longer { ", or longer" } else { "" };
@@ -182,8 +180,7 @@ pub(crate) fn cell(reading: &ExplainedReading) -> String {
         ReadingOutcome::Active => format!("{number} active"),
         ReadingOutcome::NotHeld => format!("{number} free").trim_start().to_owned(),
         ReadingOutcome::ActivityUnknown => format!("{number} active?"),
-        ReadingOutcome::BeforeItsTime => "before".to_owned(),
-        ReadingOutcome::AfterItsTime => "after".to_owned(),
+        ReadingOutcome::Outside => "outside".to_owned(),
         ReadingOutcome::Missing => "missing".to_owned(),
         ReadingOutcome::Lost => "lost".to_owned(),
         ReadingOutcome::NoReading => "none".to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
-use gpu_metrics::dcgm::schemes::{self, ExporterIdentity};
+use gpu_metrics::dcgm::schemes;
 use gpu_metrics::signal::Unit;
 use gpu_metrics::unit::{Scale, UnitEvidence};
 use gpu_metrics::validity::reading;
@@ -156,7 +156,8 @@ pub struct Gather<'p> {
     plan: &'p Plan,
     pods: HashSet<String>,
     unit: Unit,
-    scale: Option<Scale>,
+    /// `gpu.percentAsRatio`.
+    as_ratio: Option<bool>,
     shown: UnitEvidence,
     past: Past,
     lives: HashMap<Arc<str>, Life>,
@@ -182,7 +183,7 @@ impl<'p> Gather<'p> {
             plan,
             pods,
             unit,
-            scale: as_ratio.map(Scale::set),
+            as_ratio,
             shown: UnitEvidence::default(),
             past: Past {
                 start,
@@ -202,18 +203,13 @@ impl<'p> Gather<'p> {
     /// Adds the answer for some moments. Returns whether it has readings of the
     /// workload.
     pub fn take(&mut self, batch: &Batch, range: Range<usize>) -> bool {
-        if self.unit == Unit::Percent {
-            let samples = batch.iter().flat_map(|series| series.samples);
-            samples.for_each(|sample| self.shown.add(sample.value));
-        }
         let mut rows = DeviceReadings::new();
         for series in batch.iter() {
             let Ok(labels) = Labels::from_json(series.labels) else {
                 continue;
             };
-            let claim = schemes::claim(&labels, &ExporterIdentity::default());
-            let (Some((owner, _)), Some(device), false) =
-                (claim.owner, schemes::device(&labels), claim.suspect)
+            let (Some((owner, _)), Some(device)) =
+                (schemes::claim(&labels).owner, schemes::device(&labels))
             else {
                 continue;
             };
@@ -225,6 +221,7 @@ impl<'p> Gather<'p> {
             let row = rows.entry(key);
             let row = row.or_insert_with(|| vec![f32::NAN; range.len()]);
             for sample in series.samples {
+                self.shown.add(sample.value);
                 let place = self.place(sample.at);
                 let place = place.and_then(|it| it.checked_sub(range.start));
                 if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
@@ -237,6 +234,12 @@ impl<'p> Gather<'p> {
         let any = rows.keys().any(|(ours, ..)| *ours);
         self.add(&rows, range);
         any
+    }
+
+    /// Whether values between 0 and 1 contradict percents, and no unit is set.
+    pub(crate) fn has_unknown_unit(&self) -> bool {
+        let is_detected = self.unit == Unit::Percent && self.as_ratio.is_none();
+        is_detected && self.shown.contradicts_percents()
     }
 
     /// Whether a pod of the namespace is the workload's.
@@ -267,8 +270,11 @@ impl<'p> Gather<'p> {
     }
 
     fn percent(&self, raw: f64) -> Option<f64> {
-        let scale = self.scale.or_else(|| self.shown.scale());
-        reading(self.unit, raw, scale.unwrap_or(Scale::Percent))
+        let scale = match self.as_ratio {
+            Some(true) => Scale::Ratio,
+            _ => Scale::Percent,
+        };
+        reading(self.unit, raw, scale)
     }
 
     fn add(&mut self, rows: &DeviceReadings, range: Range<usize>) {

@@ -170,7 +170,7 @@ fn reach(source: &MetricSource, hpa: &Hpa) -> Result<DeviceScope, &'static str> 
 }
 
 /// The utilisation of a measure, and whether it is a sum. With evenly shared demand
-/// the maximum, the minimum and all quantiles equal the mean.
+/// the maximum equals the mean.
 fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
     let Measure::Devices { value, reducer, .. } = measure else {
         return None;

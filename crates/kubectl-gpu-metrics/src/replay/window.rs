@@ -7,16 +7,15 @@
 use std::time::Duration;
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, PrometheusId, Sample, SeriesKey};
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::dcgm::fields;
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
 use gpu_metrics::signal::SignalId;
 
-use super::plan::{DeviceScope, PlannedMetric};
+use super::plan::PlannedMetric;
 
 const NAMESPACE: &str = "n";
 
@@ -50,18 +49,12 @@ impl Windowed {
             activity: Activity::OwnValueAboveZero,
             scrape_interval: Some(step),
             percent_as_ratio: Some(false),
-            idle: match asked.reach {
-                DeviceScope::Pod if !asked.is_sum => policy.idle,
-                _ => Policy::default().idle,
-            },
             ..policy.clone()
         };
         let pipeline = Pipeline::new(Settings {
             policy,
             signals: fields::built_in(),
             metrics: vec![mean],
-            exporter: ExporterIdentity::default(),
-            prometheus: 1,
         });
         Self {
             pipeline,
@@ -84,7 +77,7 @@ impl Windowed {
 
     /// The served values: percentages by device number.
     pub(super) fn served(&mut self, now: Timestamp) -> Vec<(u32, Value)> {
-        self.pipeline.end_round(PrometheusId(0));
+        self.pipeline.end_round();
         let snapshot = self.pipeline.publish(&self.inventory, now);
         let Some((kind, table)) = snapshot.layout().table("pods") else {
             return Vec::new();

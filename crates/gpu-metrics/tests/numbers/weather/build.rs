@@ -116,11 +116,9 @@ impl Built {
             built.join(fleet, -FOREVER, 0.0, &(0.0..0.0), &mut dice);
         }
         // Initial state comes before changes to it.
-        let initial = |weather: &&Weather| matches!(weather, Weather::Shared { .. });
-        for weather in world.weather.iter().filter(initial) {
-            built.add(weather, &mut dice);
-        }
-        for weather in world.weather.iter().filter(|weather| !initial(weather)) {
+        let (initial, later): (Vec<&Weather>, Vec<&Weather>) =
+            world.weather.iter().partition(|it| it.what == "shared");
+        for weather in initial.into_iter().chain(later) {
             built.add(weather, &mut dice);
         }
         for weather in &world.weather {
@@ -216,27 +214,23 @@ impl Built {
 
     /// Adds or removes pods and nodes, in the order of the list.
     fn add(&mut self, weather: &Weather, dice: &mut Dice) {
-        match weather {
-            Weather::Joins {
-                fleet,
-                at,
-                every,
-                unseen,
-            } => self.join(fleet, *at, *every, unseen, dice),
-            Weather::Starts {
-                workload,
-                targets,
-                at,
-                every,
-                unseen,
-            } => {
-                for (place, target) in targets.clone().enumerate() {
-                    self.start(workload, target, at + place as f64 * every, unseen, dice);
+        let (at, every, of) = (weather.number, weather.every, weather.of.clone());
+        match weather.what {
+            "join" => {
+                let fleet = weather.fleet.as_ref();
+                fleet
+                    .into_iter()
+                    .for_each(|fleet| self.join(fleet, at, every, &weather.late, dice));
+            }
+            "start" => {
+                for (place, target) in of.enumerate() {
+                    let at = at + place as f64 * every;
+                    self.start(weather.name, target, at, &weather.late, dice);
                 }
             }
-            Weather::Shared { targets, pods } => {
-                for target in targets.clone() {
-                    for _ in 1..*pods {
+            "shared" => {
+                for target in of {
+                    for _ in 1..weather.number as usize {
                         self.start("w", target, -FOREVER, &(0.0..0.0), dice);
                     }
                     for device in &mut self.devices {
@@ -244,31 +238,24 @@ impl Built {
                     }
                 }
             }
-            Weather::SecondJob { job, scrape } => self.scrape_again(dice, |target| {
-                target.job = job;
-                target.scrape = *scrape;
+            "job" => self.scrape_again(dice, |target| {
+                (target.job, target.scrape) = (weather.name, weather.number);
             }),
-            Weather::Ha => self.scrape_again(dice, |target| target.source = "b"),
-            Weather::Ends {
-                pods,
-                at,
-                every,
-                labels_late,
-            } => {
-                for (place, pod) in pods.clone().enumerate() {
-                    self.end(pod, at + place as f64 * every, *labels_late);
+            "pair" => self.scrape_again(dice, |target| target.source = "b"),
+            "end" => {
+                for (place, pod) in of.enumerate() {
+                    self.end(pod, at + place as f64 * every, weather.late.start);
                 }
             }
-            Weather::Leaves { targets, at } => {
-                for target in self.exporters(targets) {
-                    target.lives.end = *at;
+            "leave" => {
+                for target in self.exporters(&of) {
+                    target.lives.end = at;
                 }
-                let nodes: Vec<String> = each(&mut self.targets, targets)
-                    .map(|target| target.node.clone())
-                    .collect();
+                let nodes = each(&mut self.targets, &of).map(|target| target.node.clone());
+                let nodes: Vec<String> = nodes.collect();
                 for pod in 0..self.pods.len() {
                     if nodes.contains(&self.pods[pod].node) {
-                        self.end(pod, *at, 0.0);
+                        self.end(pod, at, 0.0);
                     }
                 }
             }
@@ -317,43 +304,33 @@ impl Built {
 
     /// Applies events to the existing exporters and pods.
     fn afflict(&mut self, weather: &Weather) {
-        match weather {
-            Weather::Silent { targets, during } => self
-                .exporters(targets)
-                .for_each(|target| target.silent.push(during.clone())),
-            Weather::Frozen { targets, during } => self
-                .exporters(targets)
-                .for_each(|target| target.frozen.push(during.clone())),
-            Weather::FrozenJob { job, during } => self
+        let Weather {
+            of, during, number, ..
+        } = weather;
+        let during = || during.clone();
+        match weather.what {
+            "silent" => self.exporters(of).for_each(|it| it.silent.push(during())),
+            "frozen" if weather.name == "*" => {
+                self.exporters(of).for_each(|it| it.frozen.push(during()));
+            }
+            "frozen" => {
+                let of_job = self.targets.iter_mut().filter(|it| it.job == weather.name);
+                of_job.for_each(|it| it.frozen.push(during()));
+            }
+            "unlabelled" => self
+                .exporters(of)
+                .for_each(|it| it.unlabelled.push(during())),
+            "down" => self
                 .targets
                 .iter_mut()
-                .filter(|target| target.job == *job)
-                .for_each(|target| target.frozen.push(during.clone())),
-            Weather::Unlabelled { targets, during } => self
-                .exporters(targets)
-                .for_each(|target| target.unlabelled.push(during.clone())),
-            Weather::Profiled { devices, until } => {
-                let profiled = |device: &mut Device| device.profiled = Some(*until);
-                each(&mut self.devices, devices).for_each(profiled);
+                .for_each(|it| it.silent.push(during())),
+            "clock" => {
+                each(&mut self.targets, of).for_each(|it| it.clocks.push((during(), *number)));
             }
-            Weather::Down { during } => {
-                let silent = |target: &mut Target| target.silent.push(during.clone());
-                self.targets.iter_mut().for_each(silent);
-            }
-            Weather::Clock {
-                targets,
-                during,
-                secs,
-            } => each(&mut self.targets, targets)
-                .for_each(|target| target.clocks.push((during.clone(), *secs))),
-            Weather::DeviceLost { devices, during } => {
-                each(&mut self.devices, devices)
-                    .for_each(|device| device.lost.push(during.clone()));
-            }
-            Weather::Load { devices, percent } => {
-                each(&mut self.devices, devices).for_each(|device| device.percent = *percent);
-            }
-            Weather::Jump { at, percent } => self.jump = Some((*at, *percent)),
+            "profiled" => each(&mut self.devices, of).for_each(|it| it.profiled = Some(*number)),
+            "gpus-lost" => each(&mut self.devices, of).for_each(|it| it.lost.push(during())),
+            "load" => each(&mut self.devices, of).for_each(|it| it.percent = *number),
+            "jump" => self.jump = Some((during().start, *number)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::FOREVER;
 use super::build::{Built, Device, Dice, Target, within};
-use super::world::{Naming, Weather, World};
+use super::world::{Naming, World};
 use crate::scene::{ZERO, key};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
@@ -140,7 +140,7 @@ impl Store {
             };
             let ended = last
                 .iter()
-                .filter(|pod| has_markers(world) && !pods.contains(pod));
+                .filter(|pod| world.has("markers") && !pods.contains(pod));
             for pod in ended {
                 of_pods.entry(*pod).or_default().push(point(f64::NAN));
             }
@@ -204,11 +204,6 @@ fn of_signal(signal: SignalId, series: &Series, value: f64) -> f64 {
     }
 }
 
-fn has_markers(world: &World) -> bool {
-    let marker = |weather: &Weather| matches!(weather, Weather::Markers);
-    world.weather.iter().any(marker)
-}
-
 /// The reading of a GPU: its load and a little noise, so that two readings differ.
 fn reading(world: &World, built: &Built, device: usize, at: f64) -> f64 {
     let Device {
@@ -241,7 +236,7 @@ fn labels(built: &Built, (target, device): (usize, &Device), pod: Option<usize>)
     );
     text.push_str(&match naming {
         Naming::Full => format!(
-            r#","Hostname":"{node}","instance":"{node}:9400","namespace":"gpu","pod":"exporter-{node}","container":"exporter""#
+            r#","Hostname":"{node}","instance":"{node}:9400","namespace":"gpu","pod":"dcgm-exporter-{node}","container":"exporter""#
         ),
         Naming::OneInstance => format!(r#","Hostname":"{node}","instance":"prometheus:9090""#),
         Naming::NodeOnly => format!(r#","Hostname":"{node}""#),
@@ -271,13 +266,10 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
         }));
     }
     times.sort_by(f64::total_cmp);
-    let lost = world.weather.iter().find_map(|weather| match weather {
-        Weather::Lost { share } => Some(*share),
-        _ => None,
-    });
+    let lost = world.all("drop").next().map_or(0.0, |it| it.number);
     let mut all: Vec<Scrape> = Vec::new();
     for at in times {
-        let failed = target.is_silent(at) | dice.next().chance(lost.unwrap_or(0.0));
+        let failed = target.is_silent(at) | dice.next().chance(lost);
         let late = dice.between(0.0, world.lag_jitter());
         let arrives = stalled(
             world,
@@ -304,13 +296,9 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
 
 /// When a sample that arrives at a time becomes visible.
 fn stalled(world: &World, source: &str, at: f64) -> f64 {
-    let end = world.weather.iter().find_map(|weather| match weather {
-        Weather::Stall { source: of, during } if *of == source && during.contains(&at) => {
-            Some(during.end)
-        }
-        _ => None,
-    });
-    end.unwrap_or(at)
+    let mut stalls = world.all("stall");
+    let stall = stalls.find(|it| it.name == source && it.during.contains(&at));
+    stall.map_or(at, |it| it.during.end)
 }
 
 /// When the exporter took the reading of a scrape.

@@ -3,7 +3,7 @@
 use super::build::{Built, Dice};
 use super::content::Store;
 use super::replica::{METRICS, Replica};
-use super::world::{Fleet, Weather, World};
+use super::world::World;
 
 /// Number of seeds, each with other phases and another time of the jump.
 const TRIES: u64 = 301;
@@ -11,22 +11,10 @@ const TRIES: u64 = 301;
 /// Seconds until a tenth of a jump from 40 to 80 percent shows.
 fn delay(targets: usize, scrape: f64, seed: u64) -> Option<f64> {
     let at = 600.0 + Dice::new(seed).between(0.0, 60.0);
-    let fleet = Fleet {
-        targets,
-        scrape,
-        renew: scrape,
-        ..Fleet::default()
-    };
-    let calm = Weather::Load {
-        devices: 0..targets,
-        percent: 40.0,
-    };
-    let jump = Weather::Jump { at, percent: 80.0 };
-    let world = World {
-        seed,
-        secs: 900.0,
-        ..World::new("jump", vec![fleet], vec![calm, jump])
-    };
+    let row = format!(
+        "jump | {targets} S{scrape} | drawn {seed} 900; load 0..{targets} 40; jump 80 at {at}"
+    );
+    let world = World::read(row.leak());
     let built = Built::new(&world);
     let store = Store::new(&world, &built);
     let mut replica = Replica::new(&world, &built, 0.0);

@@ -16,8 +16,8 @@ pub(super) const STEP: i64 = 5_000;
 /// How far the window's end is ahead of a source's newest sample.
 pub(super) const AHEAD: i64 = 15_000;
 
-/// The longest window unless `gpu.window` is longer: the default of `gpu.maxWindow`.
-const LONGEST: i64 = 300_000;
+/// A series is forgotten this long after its last sample.
+const FORGOTTEN: i64 = 1_200_000;
 
 /// A reading unchanged for this long is invalid.
 const FROZEN: i64 = 600_000;
@@ -35,6 +35,18 @@ pub(super) enum Group {
     Namespace,
     /// All GPUs, held or not.
     Cluster,
+}
+
+/// A bound of a measured time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    Low,
+    High,
+}
+
+/// The last instant of a window that reaches up to a time, in milliseconds.
+fn end(now: i64) -> i64 {
+    (now + AHEAD).div_euclid(STEP) * STEP
 }
 
 /// Has access to all samples.
@@ -60,6 +72,8 @@ pub(super) struct Attribution {
     pub(super) held: bool,
     /// Without a reading it is missing: a living pod holds it, and its driver never loses it.
     pub(super) awaited: bool,
+    /// The same, but its series are forgotten: its last reading is unknown.
+    pub(super) forgotten: bool,
 }
 
 /// The reading of one series of a device at an instant.
@@ -111,35 +125,21 @@ impl<'a> Oracle<'a> {
         targets
     }
 
-    /// The end of a group's window (rule 6), and its length. A target without recent
-    /// readings of the group may or may not count.
-    pub(super) fn window(&self, group: Group, now: f64) -> (Between<i64>, Between<i64>) {
-        let of_group = self.targets_of(group, now);
-        let all = || of_group.keys().map(|target| self.times.of(*target));
-        let live = || {
-            let of_group = of_group.iter();
-            let known = of_group.map(|(target, newest)| (self.times.of(*target), newest));
-            let live = known.filter(|(of, newest)| ms(now) - *newest <= of.fresh.low + of.lag.low);
-            live.map(|(of, _)| of)
-        };
-        // With several sources of a device, the quickest may be sufficient.
-        let mut devices = self.built.devices.iter();
-        let least = match devices.any(|device| device.targets.len() > 1) {
-            true => live().map(|of| of.lag.low).min(),
-            false => live().map(|of| of.lag.low).max(),
-        };
-        let least = least.or(all().map(|of| of.lag.low).min());
-        let most = all().map(|of| of.lag.high).max();
-        let end = |lag: Option<i64>| (ms(now) - lag.unwrap_or(0) + AHEAD).div_euclid(STEP) * STEP;
+    /// The last instant of all windows for a source without lateness, and their length.
+    pub(super) fn window(&self, now: f64) -> (i64, i64) {
         let set = ms(self.world.window.map_or(60.0, |secs| secs as f64));
-        let long = |scrape: Option<i64>| set.max(4 * scrape.unwrap_or(0)).min(set.max(LONGEST));
-        (
-            between(end(most), end(least)),
-            between(
-                long(live().map(|of| of.scrape.low).max()),
-                long(all().map(|of| of.scrape.high).max()),
-            ),
-        )
+        (end(ms(now)), set)
+    }
+
+    /// How far the windows of a target's source are behind those of a source without
+    /// lateness.
+    pub(super) fn behind(&self, target: usize, now: f64, bound: Bound) -> i64 {
+        let lag = self.times.of(target).lag;
+        let lag = match bound {
+            Bound::Low => lag.low,
+            Bound::High => lag.high,
+        };
+        end(ms(now)) - end(ms(now) - lag)
     }
 
     /// Every device of a group at an instant, by the readings so far.
@@ -154,11 +154,37 @@ impl<'a> Oracle<'a> {
         all.collect()
     }
 
+    /// A device at an instant, whichever lateness of its sources is measured.
     fn attribution(
+        &self,
+        of: (Group, usize),
+        instant: i64,
+        times: (f64, f64),
+    ) -> Option<Attribution> {
+        let low = self.attribution_at(of, instant, times, Bound::Low);
+        let high = self.attribution_at(of, instant, times, Bound::High);
+        let (Some(low), Some(high)) = (low, high) else {
+            return low.or(high);
+        };
+        Some(Attribution {
+            value: between(
+                low.value.low.min(high.value.low),
+                low.value.high.max(high.value.high),
+            ),
+            surely: low.surely && high.surely,
+            perhaps: low.perhaps || high.perhaps,
+            held: low.held || high.held,
+            awaited: low.awaited && high.awaited,
+            forgotten: low.forgotten || high.forgotten,
+        })
+    }
+
+    fn attribution_at(
         &self,
         (group, device): (Group, usize),
         instant: i64,
         (now, read): (f64, f64),
+        bound: Bound,
     ) -> Option<Attribution> {
         let series = self.of_device[device].iter();
         if !series.clone().any(|series| self.has(group, series.pod)) {
@@ -167,6 +193,7 @@ impl<'a> Oracle<'a> {
         let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut held, mut latest) = (false, Vec::new());
         for series in series {
+            let instant = instant - self.behind(series.target, now, bound);
             let Some(mut candidate) = self.candidate(group, series, instant, read) else {
                 continue;
             };
@@ -194,17 +221,13 @@ impl<'a> Oracle<'a> {
         if frozen.into_iter().any(|during| during.start < now) {
             ours.iter_mut().for_each(|one| one.surely = false);
         }
+        // While its pod lives, a device without pod labels stays the pod's.
+        match held {
+            true => ours.append(&mut unnamed),
+            false => others.append(&mut unnamed),
+        }
         if !of.shared {
-            // While its pod lives, a device without pod labels is not handed over.
-            if !held {
-                others.append(&mut unnamed);
-            }
             hand_over(&mut ours, &others);
-            let unnamed = unnamed.iter().filter(|one| one.perhaps);
-            let since = unnamed.map(|one| one.at).max();
-            for one in &mut ours {
-                one.surely &= Some(one.at) > since;
-            }
         }
         // A missing device counts with its last reading, at the instant or now.
         let last = ours.iter().max_by_key(|one| one.at)?.value;
@@ -218,7 +241,10 @@ impl<'a> Oracle<'a> {
         if !perhaps {
             values = vec![last, latest];
         }
+        let newest = ours.iter().map(|one| one.at).max().unwrap_or(i64::MIN);
+        let forgotten = !perhaps && newest < ms(read) - FORGOTTEN + 60_000;
         Some(Attribution {
+            forgotten: forgotten && held && of.lost.is_empty(),
             value: between(
                 values.iter().copied().fold(f64::INFINITY, f64::min),
                 values.iter().copied().fold(0.0, f64::max),
@@ -226,7 +252,7 @@ impl<'a> Oracle<'a> {
             surely: certain.is_some(),
             perhaps,
             held,
-            awaited: held && of.lost.is_empty(),
+            awaited: held && of.lost.is_empty() && !forgotten,
         })
     }
 
@@ -301,7 +327,7 @@ impl<'a> Oracle<'a> {
 
     /// Whether a reading may be, and certainly is, frozen for too long.
     fn stands_still(&self, series: &Series, of: Point, read: f64) -> (bool, bool) {
-        if !self.world.has_frozen() {
+        if !self.world.has("frozen") {
             return (false, false);
         }
         let all = series.arrived(ms(read));

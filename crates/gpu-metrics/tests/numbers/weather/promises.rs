@@ -2,7 +2,7 @@
 //! be served.
 
 use super::content::{Series, ms};
-use super::oracle::{AHEAD, Attribution, Group, Oracle, STEP};
+use super::oracle::{AHEAD, Attribution, Bound, Group, Oracle, STEP};
 use super::times::Between;
 
 /// The share of a group that may be missing from a sum, by number and by last
@@ -42,7 +42,6 @@ impl Oracle<'_> {
     /// except a small share by number and by last readings, have a reading no older
     /// than F plus the usual lateness of their target.
     pub(super) fn is_known(&self, group: Group, now: f64, read: f64) -> bool {
-        let end = ms(now).min(self.window(group, now).0.low);
         let (mut answering, mut missing, mut unseen) = (Vec::new(), Vec::new(), 0.0);
         let living = self.built.pods.iter().enumerate();
         let living = living
@@ -51,7 +50,7 @@ impl Oracle<'_> {
             let pods = living.clone();
             let pods = pods.filter(|(_, pod)| pod.devices.contains(&device));
             for (place, (number, pod)) in pods.enumerate() {
-                match self.last_of((device, number), (now, read), end) {
+                match self.last_of((device, number), (now, read)) {
                     None if now - pod.lives.start > UNSEEN => unseen += 1.0,
                     Some((value, true)) if place == 0 => answering.push(value),
                     Some((value, false)) if place == 0 => missing.push(value),
@@ -79,12 +78,15 @@ impl Oracle<'_> {
         &self,
         (device, pod): (usize, usize),
         (now, read): (f64, f64),
-        end: i64,
     ) -> Option<(f64, bool)> {
         let of = &self.built.devices[device];
         let (ours, others) = self.series(device, pod);
+        let end = |target| {
+            let end = self.window(now).0 - self.behind(target, now, Bound::High);
+            ms(now).min(end)
+        };
         let newest = |series: &&Series| {
-            self.of_its_pod(series, end, read)
+            self.of_its_pod(series, end(series.target), read)
                 .last()
                 .map(|point| point.at)
         };
@@ -95,7 +97,7 @@ impl Oracle<'_> {
             .filter(|_| !of.shared);
         let changing = self.is_changing(device, now);
         let known = ours.iter().filter_map(|series| {
-            let last = self.candidate(Group::Pod(pod), series, end, read)?;
+            let last = self.candidate(Group::Pod(pod), series, end(series.target), read)?;
             let target = self.times.of(series.target);
             let fresh = target.least_fresh() + target.least_late(ms(now) - OF_LATE);
             let stands = last.surely && Some(last.at) >= taken && !changing;
@@ -109,10 +111,10 @@ impl Oracle<'_> {
     /// highest at any instant that its window may have. `None` if no device has a
     /// reading at any of them.
     pub(super) fn truth(&self, group: Group, now: f64, read: f64) -> Option<[Between<f64>; 3]> {
-        let (end, length) = self.window(group, now);
+        let (end, length) = self.window(now);
         let mut bounds = None;
-        for instant in (0..).map(|place| end.high - place * STEP) {
-            if instant <= end.low - length.high {
+        for instant in (0..).map(|place| end - place * STEP) {
+            if instant <= end - length {
                 break;
             }
             let all = self.standings(group, instant, (now, read));
@@ -164,10 +166,10 @@ impl Oracle<'_> {
     /// Whether the mean, the sum and the count of a group may be served: a recent
     /// instant may be defined.
     pub(super) fn may_be_served(&self, group: Group, now: f64, read: f64) -> [bool; 3] {
-        let (end, _) = self.window(group, now);
+        let (end, _) = self.window(now);
         let mut may = [false; 3];
-        let since = end.low - 2 * AHEAD - STEP - ms(self.world.poll());
-        for instant in (0..).map(|place| end.high - place * STEP) {
+        let since = end - 2 * AHEAD - STEP - ms(self.world.poll());
+        for instant in (0..).map(|place| end - place * STEP) {
             if instant < since || may == [true; 3] {
                 break;
             }
@@ -244,7 +246,7 @@ fn least_mean(all: &[Attribution], value: impl Fn(&Attribution) -> f64) -> f64 {
 fn defined(all: &[Attribution]) -> [bool; 3] {
     let (answering, missing): (Vec<&Attribution>, Vec<&Attribution>) = all
         .iter()
-        .filter(|one| one.perhaps || one.awaited)
+        .filter(|one| one.perhaps || one.awaited || one.forgotten)
         .partition(|one| one.perhaps);
     if answering.is_empty() {
         return [false; 3];
@@ -261,7 +263,7 @@ fn defined(all: &[Attribution]) -> [bool; 3] {
         (of_them - of_all).abs() <= POINTS.max(TENTH * of_them.max(of_all)) + ROUNDING
     };
     // The change of the mean is not checked if devices may be gone.
-    let certain = answering.iter().all(|one| one.surely);
+    let certain = answering.iter().all(|one| one.surely) && !all.iter().any(|one| one.forgotten);
     let (there, last) = (most(&answering), least(&missing));
     [
         few(0.5) && (!certain || near(last) || near(most(&missing))),

@@ -1,6 +1,5 @@
 //! One replica of the server in virtual time, which calls the pipeline.
 
-use gpu_metrics::batch::PrometheusId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,7 @@ use super::build::Built;
 use super::cluster::{Cluster, NAMESPACE};
 use super::content::{Store, ms};
 use super::world::World;
-use crate::answers::Answers;
 use crate::scene::at;
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -25,31 +22,13 @@ pub(super) const METRICS: [&str; 3] = [
     "gpu_held_count",
 ];
 
-/// After each such number of polls, all values are computed a second time.
-const SELDOM: u32 = 7;
-
-/// Checks that the values equal those of a computation that reads every instant.
-fn agrees_with_each_instant(snapshot: &Snapshot) {
-    for (kind, table) in snapshot.layout().tables().iter().enumerate() {
-        for (metric, spec) in snapshot.metrics().iter().enumerate() {
-            let values = snapshot.values(kind, metric).iter().zip(&table.objects);
-            for (value, object) in values {
-                let reasons = snapshot.reasons(object, &spec.measure, None, None);
-                let anew = reasons.and_then(|reasons| reasons.value);
-                assert_eq!(*value, anew, "{} of {}", spec.name, object.name);
-            }
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Replica {
     pipeline: Pipeline,
     signals: Vec<SignalId>,
     cluster: Cluster,
     inventory: Arc<Inventory>,
-    polls: u32,
-    answers: Option<Answers>,
+    snapshot: Option<Snapshot>,
     /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
     pub(super) ready: bool,
@@ -59,10 +38,10 @@ impl Replica {
     /// A replica that starts at `now`.
     pub(super) fn new(world: &World, built: &Built, now: f64) -> Self {
         let mut polled = vec![SignalId::MEM_COPY_UTIL, SignalId::FB_USED];
-        if world.has_frozen() {
+        if world.has("frozen") {
             polled.extend([SignalId::GPU_UTIL, SignalId::POWER_USAGE]);
         }
-        if world.has_profiled() {
+        if world.has("profiled") {
             polled.push(SignalId::DRAM_ACTIVE);
         }
         let is_polled = |spec: &SignalSpec| polled.contains(&spec.id);
@@ -79,14 +58,11 @@ impl Replica {
                 policy,
                 signals: fields::built_in().into_iter().filter(is_polled).collect(),
                 metrics,
-                exporter: ExporterIdentity::default(),
-                prometheus: 1,
             }),
             signals: polled,
             cluster: Cluster::new(built, now),
             inventory: Arc::default(),
-            polls: 0,
-            answers: None,
+            snapshot: None,
             read: None,
             ready: false,
         }
@@ -96,11 +72,10 @@ impl Replica {
     pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
         let time = at(now);
         for (place, signal) in self.signals.clone().into_iter().enumerate() {
-            if world.refuses(place, now) || !self.pipeline.is_wanted(PrometheusId(0), signal, time)
-            {
+            if world.refuses(place, now) || !self.pipeline.is_wanted(signal, time) {
                 continue;
             }
-            let range = self.pipeline.range(PrometheusId(0), signal, time);
+            let range = self.pipeline.range(signal, time);
             let range = i64::try_from(range.as_millis()).unwrap();
             let batch = store.answer(signal, ms(now), range);
             self.pipeline.take(&batch, time);
@@ -109,25 +84,28 @@ impl Replica {
             }
         }
         self.inventory = self.cluster.at(built, now);
-        self.pipeline.end_round(PrometheusId(0));
+        self.pipeline.end_round();
         let snapshot = self.pipeline.publish(&self.inventory, time);
-        self.polls += 1;
-        if self.polls.is_multiple_of(SELDOM) {
-            agrees_with_each_instant(&snapshot);
-        }
-        self.answers = Some(Answers::new(snapshot));
+        self.snapshot = Some(snapshot);
         self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
     }
 
     /// The value of a metric of an object in the namespace; `namespaces` is the
     /// namespace itself, `cluster` the whole cluster.
     pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
-        let object = match resource {
-            "cluster" => "cluster".to_owned(),
-            "namespaces" => format!("namespaces {name}"),
-            _ => format!("{resource} {NAMESPACE}/{name}"),
+        let snapshot = self.snapshot.as_ref()?;
+        let mut metrics = snapshot.metrics().iter();
+        let place = metrics.position(|it| it.name == metric)?;
+        let value = match resource {
+            "cluster" => snapshot.cluster_value(place),
+            _ => {
+                let (kind, table) = snapshot.layout().table(resource)?;
+                let namespace = (resource != "namespaces").then_some(NAMESPACE);
+                let index = table.find(namespace, name)?;
+                snapshot.values(kind, place)[index]
+            }
         };
-        let value = self.answers.as_ref()?.value_at(&object, metric, at(now));
+        let value = value.filter(|value| value.is_fresh(at(now)) && value.value.is_finite());
         value.map(|value| value.value)
     }
 }

@@ -84,12 +84,17 @@ impl SampleTimes {
         self.late.push((now, (now - newest).min(OWN_LATE.1)));
         let gaps = samples.windows(2).map(|pair| pair[1].0 - pair[0].0);
         let mut gaps: Vec<i64> = gaps.collect();
+        let lately = match gaps[..] {
+            [.., one, other] => one.min(other),
+            _ => 0,
+        };
         gaps.sort_unstable();
         self.scrape = others;
         if let Some(last) = gaps.len().checked_sub(1) {
             // Whole seconds, up or down.
-            let low = gaps[last * 3 / 4] / 1000 * 1000;
-            let high = (gaps[(gaps.len() * 3 / 4).min(last)] + 999) / 1000 * 1000;
+            let low = gaps[last * 3 / 4].max(lately) / 1000 * 1000;
+            let high = gaps[(gaps.len() * 3 / 4).min(last)].max(lately);
+            let high = (high + 999) / 1000 * 1000;
             self.scrape = match gaps.len() {
                 GAPS => between(low, high),
                 _ => between(others.low.min(low), others.high.max(high)),

@@ -1,5 +1,39 @@
-//! The description of a world: plain data that can be printed, shrunk and built
-//! again.
+//! The description of a world: a row of text, `name | fleets | settings and weather`.
+//!
+//! A fleet begins with its exporters: `6 S60 I30 G4 b` are six, scraped every 60 s, with
+//! readings every 30 s and four GPUs each, in Prometheus `b`; `J0.5` is the jitter of scrapes,
+//! `+3` a second scraper 3 s later. Times are in seconds: `900..` is from 900 on, and `1000/40`
+//! begins at 1000 and goes on every 40. A world lasts 40 minutes unless `secs` says otherwise,
+//! and the second replica starts in the middle. `drawn SEED RESTART` is a random world of
+//! twenty minutes that broke a promise.
+//!
+//! Targets, pods and devices are numbered in the order in which they are created, those of
+//! fleets first. Numbers that do not exist have no effect.
+//!
+//! | weather | what happens |
+//! |---|---|
+//! | `lag 30 of b 200..400` | samples (of a source) become visible so late |
+//! | `jitter 5` | samples are late by a further random time up to this |
+//! | `stall a 900..1080` | no sample of a source becomes visible until the end |
+//! | `drop 0.03` | this share of scrapes fails |
+//! | `markers` | a failed scrape leaves a sample that is not a number |
+//! | `silent 0..5 900..` | exporters are silent |
+//! | `frozen 0..1 900..`, `frozen JOB 900..` | exporters repeat their readings; those of a job |
+//! | `unlabelled 0..1 900..` | exporters continue without pod labels |
+//! | `profiled 0..8 900` | GPUs have the profiling field, and percentages until then |
+//! | `down 330..530` | Prometheus is down: no scrapes, no answers |
+//! | `refused 0 900..960` | queries of a polled signal, or `all`, fail |
+//! | `clock 0..1 40 500..` | timestamps are of a wrong clock |
+//! | `gpus-lost 0..1 900..` | the driver loses GPUs; the target's others continue |
+//! | `load 0..4 90` | the load of GPUs, in percent |
+//! | `jump 90 at 700` | from then on every GPU has this load |
+//! | `end 6..10 1180/30 labels 70` | pods end; their labels stay for some time |
+//! | `leave 0..1 700` | targets are removed with their nodes and pods |
+//! | `start w 0..5 800/30 unseen 10..30` | pods start on the GPUs of targets, whose series name them after a time |
+//! | `join 2 S60 1502/1 unseen 5..15` | new nodes with a pod each |
+//! | `job NAME 60` | another job scrapes the same exporters |
+//! | `pair` | another Prometheus, `b`, scrapes them for the same jobs |
+//! | `shared 0..5 3` | so many pods share each GPU of targets |
 
 use std::ops::Range;
 
@@ -46,123 +80,21 @@ pub(super) enum Naming {
     Nothing,
 }
 
-impl Default for Fleet {
-    fn default() -> Self {
-        Self {
-            workload: "w",
-            job: "dcgm",
-            source: "a",
-            targets: 10,
-            gpus: 1,
-            scrape: 15.0,
-            renew: 15.0,
-            second: None,
-            phase: None,
-            jitter: 0.05,
-            naming: Naming::Full,
-        }
-    }
-}
-
-/// An event, or a condition that lasts. Targets, pods and devices are numbered in the
-/// order in which they are created, those of fleets first. Numbers that do not exist
-/// have no effect.
+/// An event, or a condition that lasts.
 #[derive(Clone, Debug)]
-pub(super) enum Weather {
-    /// During this time, samples of a source become visible `secs` late.
-    Lag {
-        source: &'static str,
-        during: Range<f64>,
-        secs: f64,
-    },
-    /// Samples are late by a further random time up to this.
-    LagJitter { secs: f64 },
-    /// No sample of a source becomes visible until the end.
-    Stall {
-        source: &'static str,
-        during: Range<f64>,
-    },
-    /// This share of scrapes fails.
-    Lost { share: f64 },
-    /// A failed scrape leaves a sample that is not a number (the store's answer for a
-    /// staleness marker).
-    Markers,
-    /// Exporters are silent.
-    Silent {
-        targets: Range<usize>,
-        during: Range<f64>,
-    },
-    /// Exporters repeat their readings from the beginning of this time.
-    Frozen {
-        targets: Range<usize>,
-        during: Range<f64>,
-    },
-    /// The exporters of one job repeat their readings from the beginning of this time; those
-    /// of other jobs on the same GPUs continue.
-    FrozenJob {
-        job: &'static str,
-        during: Range<f64>,
-    },
-    /// Exporters continue without pod labels.
-    Unlabelled {
-        targets: Range<usize>,
-        during: Range<f64>,
-    },
-    /// GPUs have the profiling field all the time, and percentages until `until`.
-    Profiled { devices: Range<usize>, until: f64 },
-    /// Prometheus is down: no scrapes, no answers.
-    Down { during: Range<f64> },
-    /// Queries of one signal (by its index among the polled ones) or of all fail.
-    Refused {
-        signal: Option<usize>,
-        during: Range<f64>,
-    },
-    /// The samples of targets have timestamps of wrong clocks.
-    Clock {
-        targets: Range<usize>,
-        during: Range<f64>,
-        secs: f64,
-    },
-    /// The driver loses GPUs; the target's others continue.
-    DeviceLost {
-        devices: Range<usize>,
-        during: Range<f64>,
-    },
-    /// The load of GPUs, in percent.
-    Load { devices: Range<usize>, percent: f64 },
-    /// From then on every GPU has this load, in percent.
-    Jump { at: f64, percent: f64 },
-    /// Pods end one after another; their labels stay on the series for some time.
-    Ends {
-        pods: Range<usize>,
-        at: f64,
-        every: f64,
-        labels_late: f64,
-    },
-    /// Targets are removed with their nodes and pods.
-    Leaves { targets: Range<usize>, at: f64 },
-    /// Pods start on the GPUs of targets, one after another. Their series name them
-    /// after `unseen` seconds (at random in the range).
-    Starts {
-        workload: &'static str,
-        targets: Range<usize>,
-        at: f64,
-        every: f64,
-        unseen: Range<f64>,
-    },
-    /// New nodes with a pod each, one after another.
-    Joins {
-        fleet: Fleet,
-        at: f64,
-        every: f64,
-        unseen: Range<f64>,
-    },
-    /// Another job scrapes the same exporters.
-    SecondJob { job: &'static str, scrape: f64 },
-    /// Another Prometheus, `b`, scrapes the same exporters for the same jobs.
-    Ha,
-    /// This many pods of a workload share each GPU of targets from the start.
-    Shared { targets: Range<usize>, pods: usize },
+pub(super) struct Weather {
+    pub(super) what: &'static str,
+    /// A job, a source or a workload; `*` is any.
+    pub(super) name: &'static str,
+    /// Targets, pods or devices.
+    pub(super) of: Range<usize>,
+    pub(super) during: Range<f64>,
+    /// Seconds, a share, or whatever the word says.
+    pub(super) number: f64,
+    pub(super) every: f64,
+    /// How late labels are, in seconds.
+    pub(super) late: Range<f64>,
+    pub(super) fleet: Option<Fleet>,
 }
 
 #[derive(Clone, Debug)]
@@ -173,7 +105,7 @@ pub(super) struct World {
     /// Its duration, in seconds.
     pub(super) secs: f64,
     /// The poll interval, in seconds; `None`: as the server chooses.
-    pub(super) poll: Option<f64>,
+    poll: Option<f64>,
     /// `gpu.window`, in seconds.
     pub(super) window: Option<u64>,
     /// How much the load of each GPU varies, as a share of it.
@@ -187,9 +119,12 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Forty minutes without events.
-    pub(super) fn new(name: &'static str, fleets: Vec<Fleet>, weather: Vec<Weather>) -> Self {
-        Self {
+    pub(super) fn read(row: &'static str) -> Self {
+        let mut cells = row.split('|').map(str::trim);
+        let mut next = || cells.next().unwrap_or_else(|| panic!("{row}"));
+        let (name, fleets, items) = (next(), next(), next());
+        let fleets = fleets.split(", ").map(|text| fleet(&words(text)));
+        let mut world = Self {
             name,
             seed: 1,
             secs: 2400.0,
@@ -197,93 +132,202 @@ impl World {
             window: None,
             swing: 0.0,
             restart: 1200.0,
-            fleets,
-            weather,
+            fleets: fleets.collect(),
+            weather: Vec::new(),
+        };
+        for item in items.split("; ").filter(|item| !item.is_empty()) {
+            match words(item)[..] {
+                ["swing"] => world.swing = 0.3,
+                ["swing", share] => world.swing = number(share),
+                ["secs", secs] => (world.secs, world.restart) = (number(secs), number(secs) / 2.0),
+                ["restart", at] => world.restart = number(at),
+                ["window", secs] => world.window = Some(number(secs) as u64),
+                ["poll", secs] => world.poll = Some(number(secs)),
+                ["drawn", seed, restart] => {
+                    (world.seed, world.secs) = (number(seed) as u64, 1200.0);
+                    world.restart = number(restart);
+                }
+                ["spikes"] => world.weather.extend((-15..24).map(spike)),
+                ["stalls"] => world.weather.extend((0..20).map(stall)),
+                ref words => world.weather.push(weather(words)),
+            }
         }
+        world
+    }
+
+    /// The weather of a kind.
+    pub(super) fn all(&self, what: &'static str) -> impl Iterator<Item = &Weather> {
+        self.weather.iter().filter(move |it| it.what == what)
     }
 
     /// The lag of a source at a time, without jitter and stalls.
     pub(super) fn lag(&self, source: &str, at: f64) -> f64 {
-        let of = |weather: &Weather| match weather {
-            Weather::Lag {
-                source: of,
-                during,
-                secs,
-            } if (*of == source || *of == "*") && during.contains(&at) => Some(*secs),
-            _ => None,
-        };
-        self.weather
-            .iter()
-            .filter_map(of)
-            .next_back()
-            .unwrap_or(0.5)
+        let of = self.all("lag");
+        let of = of.filter(|it| [source, "*"].contains(&it.name) && it.during.contains(&at));
+        of.map(|it| it.number).last().unwrap_or(0.5)
     }
 
     /// How much later than the lag samples may be.
     pub(super) fn lag_jitter(&self) -> f64 {
-        let of = |weather: &Weather| match weather {
-            Weather::LagJitter { secs } => Some(*secs),
-            _ => None,
-        };
-        self.weather.iter().filter_map(of).fold(0.0, f64::max)
+        let of = self.all("jitter").map(|it| it.number);
+        of.fold(0.0, f64::max)
     }
 
     /// The times of outages, delays and clock changes.
     pub(super) fn outages(&self) -> impl Iterator<Item = Range<f64>> {
-        let steps = |during: &Range<f64>| during.start > -FOREVER || during.end < FOREVER;
         let exporters: usize = self.fleets.iter().map(|fleet| fleet.targets).sum();
-        self.weather
-            .iter()
-            .filter_map(move |weather| match weather {
-                Weather::Down { during } | Weather::Refused { during, .. } => Some(during.clone()),
-                Weather::Stall { source, during } => {
-                    Some(during.start..during.end + self.lag(source, during.end))
-                }
-                Weather::Lag { during, secs, .. } if steps(during) => {
-                    Some(during.start..during.end + secs)
-                }
-                Weather::Clock { during, .. } if steps(during) => Some(during.clone()),
-                Weather::Silent { targets, during } if targets.len() >= exporters => {
-                    Some(during.clone())
-                }
+        self.weather.iter().filter_map(move |it| {
+            let during = it.during.clone();
+            let is_step = during.start > -FOREVER || during.end < FOREVER;
+            match it.what {
+                "down" | "refused" => Some(during),
+                "stall" => Some(during.start..during.end + self.lag(it.name, during.end)),
+                "lag" if is_step => Some(during.start..during.end + it.number),
+                "clock" if is_step => Some(during),
+                "silent" if it.of.len() >= exporters => Some(during),
                 _ => None,
-            })
+            }
+        })
     }
 
     /// Whether a query for the signal at this index fails.
     pub(super) fn refuses(&self, place: usize, at: f64) -> bool {
-        self.weather.iter().any(|weather| match weather {
-            Weather::Refused { signal, during } => {
-                signal.is_none_or(|signal| signal == place) && during.contains(&at)
-            }
-            Weather::Down { during } => during.contains(&at),
-            _ => false,
+        let mut of = self.weather.iter().filter(|it| it.during.contains(&at));
+        of.any(|it| {
+            let is_of = it.name == "all" || it.number == place as f64;
+            it.what == "down" || (it.what == "refused" && is_of)
         })
     }
 
-    /// Whether the signals that reveal a frozen exporter are needed.
-    pub(super) fn has_frozen(&self) -> bool {
-        let frozen = |weather: &Weather| {
-            matches!(weather, Weather::Frozen { .. } | Weather::FrozenJob { .. })
-        };
-        self.weather.iter().any(frozen)
-    }
-
-    /// Whether the profiling field is needed.
-    pub(super) fn has_profiled(&self) -> bool {
-        let profiled = |weather: &Weather| matches!(weather, Weather::Profiled { .. });
-        self.weather.iter().any(profiled)
-    }
-
-    /// The shortest scrape interval, in seconds.
-    pub(super) fn quickest(&self) -> f64 {
-        let scrapes = self.fleets.iter().map(|fleet| fleet.scrape);
-        scrapes.fold(FOREVER, f64::min)
+    /// Whether there is weather of a kind.
+    pub(super) fn has(&self, what: &'static str) -> bool {
+        self.all(what).next().is_some()
     }
 
     /// The time between polls: as set, or else as the server chooses.
     pub(super) fn poll(&self) -> f64 {
+        let scrapes = self.fleets.iter().map(|fleet| fleet.scrape);
+        let quickest = scrapes.fold(FOREVER, f64::min);
         self.poll
-            .unwrap_or_else(|| (self.quickest() / 3.0).clamp(1.0, 5.0))
+            .unwrap_or_else(|| (quickest / 3.0).clamp(1.0, 5.0))
     }
+}
+
+/// In every fourth period of a hundred seconds the store has a large lag.
+fn spike(hundred: i32) -> Weather {
+    let from = f64::from(hundred) * 100.0;
+    let secs = if hundred % 4 == 0 { "30" } else { "2" };
+    Weather {
+        during: from..from + 100.0,
+        ..weather(&["lag", secs])
+    }
+}
+
+/// Every five minutes the store stalls.
+fn stall(place: i32) -> Weather {
+    let start = 100.0 + 300.0 * f64::from(place);
+    Weather {
+        during: start..start + 45.0,
+        ..weather(&["stall", "a"])
+    }
+}
+
+fn fleet(words: &[&'static str]) -> Fleet {
+    let mut fleet = Fleet {
+        workload: "w",
+        job: "dcgm",
+        source: "a",
+        targets: number(words[0]) as usize,
+        gpus: 1,
+        scrape: 15.0,
+        renew: 15.0,
+        second: None,
+        phase: None,
+        jitter: 0.05,
+        naming: Naming::Full,
+    };
+    for word in &words[1..] {
+        match (*word, word.split_at(1)) {
+            ("b", _) => fleet.source = "b",
+            ("v", _) => fleet.workload = "v",
+            ("slow", _) => fleet.job = "slow",
+            // Scrapes shortly before and after an instant.
+            ("edge", _) => (fleet.phase, fleet.jitter) = (Some(-0.1), 0.2),
+            ("OneInstance", _) => fleet.naming = Naming::OneInstance,
+            ("NodeOnly", _) => fleet.naming = Naming::NodeOnly,
+            ("Nothing", _) => fleet.naming = Naming::Nothing,
+            (_, ("S", secs)) => (fleet.scrape, fleet.renew) = (number(secs), number(secs)),
+            (_, ("I", secs)) => fleet.renew = number(secs),
+            (_, ("J", secs)) => fleet.jitter = number(secs),
+            (_, ("G", gpus)) => fleet.gpus = number(gpus) as usize,
+            (_, ("+", secs)) => fleet.second = Some(number(secs)),
+            _ => panic!("{words:?}"),
+        }
+    }
+    fleet
+}
+
+fn weather(words: &[&'static str]) -> Weather {
+    let mut it = Weather {
+        what: words[0],
+        name: "*",
+        of: 0..0,
+        during: -FOREVER..FOREVER,
+        number: 0.0,
+        every: 0.0,
+        late: 0.0..0.0,
+        fleet: None,
+    };
+    let is_of_some = match words {
+        ["frozen", of, ..] => of.contains(".."),
+        [what, ..] => !["lag", "stall", "down", "refused", "join"].contains(what),
+        [] => false,
+    };
+    let mut rest = words[1..].iter();
+    if words[0] == "join" {
+        let end = words.len() - 3;
+        it.fleet = Some(fleet(&words[1..end]));
+        rest = words[end..].iter();
+    }
+    while let Some(word) = rest.next() {
+        let mut next = || *rest.next().unwrap();
+        match *word {
+            "of" => it.name = next(),
+            "at" => it.during.start = number(next()),
+            "unseen" => it.late = span(next()),
+            "labels" => it.late = number(next())..0.0,
+            text if text.contains("..") && is_of_some && it.of.is_empty() => {
+                it.of = span(text).start as usize..span(text).end as usize;
+            }
+            text if text.contains("..") => it.during = span(text),
+            text if text.contains('/') => {
+                let (start, every) = text.split_once('/').unwrap();
+                (it.number, it.every) = (number(start), number(every));
+            }
+            "never" => it.number = -FOREVER,
+            text => match text.parse() {
+                Ok(number) => it.number = number,
+                Err(_) => it.name = text,
+            },
+        }
+    }
+    it
+}
+
+fn words(text: &'static str) -> Vec<&'static str> {
+    text.split_whitespace().collect()
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().unwrap_or_else(|_| panic!("{text}"))
+}
+
+/// `900..1200`, `900..` or `..`, in seconds.
+fn span(text: &str) -> Range<f64> {
+    let (start, end) = text.split_once("..").unwrap();
+    let or = |text: &str, default| match text {
+        "" => default,
+        _ => number(text),
+    };
+    or(start, -FOREVER)..or(end, FOREVER)
 }

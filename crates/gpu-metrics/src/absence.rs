@@ -1,0 +1,185 @@
+//! Devices that do not answer, and why an object has no value.
+
+use apimachinery::time::Timestamp;
+
+use crate::grid::instant_time;
+use crate::layout::Object;
+use crate::policy::Measure;
+use crate::reading::{Inputs, Reader};
+use crate::tally::{GRACE_MS, devices_of};
+
+/// The reason for a missing value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// No GPU belongs to the object.
+    NoDevice,
+    /// No source of the object's devices has sent a sample within F.
+    StoreBehind {
+        /// The newest sample of the object's devices.
+        newest: Timestamp,
+    },
+    /// GPUs of the object do not answer.
+    Missing {
+        why: Missing,
+        devices: usize,
+        /// GPUs of the object, including those that no series names.
+        of: usize,
+    },
+    /// The window holds too few readings of the metric.
+    TooFewReadings,
+}
+
+/// Why GPUs of an object do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Their series have ended with this newest sample.
+    Silent(Timestamp),
+    /// Their readings have not changed since.
+    Frozen(Timestamp),
+    /// The object's pods request them, and no series names these pods.
+    Unseen,
+    /// Exporters report other devices, but not these since this newest sample.
+    Lost(Timestamp),
+}
+
+/// The times of a device: of its quickest line that is heard, otherwise of the newest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceTimes {
+    /// Its first known sample.
+    pub first: Timestamp,
+    pub newest: Timestamp,
+    /// S, milliseconds.
+    pub scrape_ms: i64,
+    /// F, milliseconds.
+    pub fresh_ms: i64,
+    /// L of the source, milliseconds.
+    pub lag_ms: i64,
+    /// Whether no line had a sample within F.
+    pub is_silent: bool,
+    /// Since when its readings have not moved.
+    pub frozen_since: Option<Timestamp>,
+}
+
+impl Reader<'_> {
+    /// The times of a device; `None`: it has no samples.
+    pub(crate) fn times(&self, device: u32) -> Option<DeviceTimes> {
+        let now_ms = self.frame.now.millis();
+        let rows = self.layout.lines_of(device).iter();
+        let lines = rows.map(|row| self.frame.times[row.0 as usize]);
+        let lines = lines.filter(|line| line.newest > Timestamp::MIN);
+        let of_line = lines.map(|line| {
+            let lag_ms = self.frame.sources.lag_ms(line.source);
+            DeviceTimes {
+                first: line.first,
+                newest: line.newest,
+                scrape_ms: line.scrape_ms,
+                fresh_ms: line.fresh_ms,
+                lag_ms,
+                is_silent: now_ms - lag_ms - line.newest.millis() >= line.fresh_ms,
+                frozen_since: line.frozen_since(),
+            }
+        });
+        of_line.reduce(|one, other| {
+            let rank = |it: &DeviceTimes| match it.is_silent {
+                false => (it.frozen_since.is_some(), false, it.scrape_ms),
+                true => (it.frozen_since.is_some(), true, -it.newest.millis()),
+            };
+            let best = if rank(&other) < rank(&one) {
+                other
+            } else {
+                one
+            };
+            DeviceTimes {
+                first: one.first.min(other.first),
+                newest: one.newest.max(other.newest),
+                fresh_ms: one.fresh_ms.max(other.fresh_ms),
+                ..best
+            }
+        })
+    }
+
+    /// Whether a live pod holds a device at the end of the window.
+    pub(crate) fn is_held_now(&self, device: u32) -> bool {
+        let end = self.span(None).last - self.behind_of(device);
+        let mut claims = self.layout.claims_of(device).iter();
+        claims.any(|claim| self.holdings.get(*claim).is_current && self.holdings.holds(*claim, end))
+    }
+
+    /// Why an object has no value of a measure.
+    pub(crate) fn absence(&self, object: &Object, measure: &Measure) -> Absence {
+        let devices: Vec<u32> = devices_of(object)
+            .map(|members| members[0].device)
+            .collect();
+        let unseen = self.unseen_now(object);
+        let missing = |why, count| Absence::Missing {
+            why,
+            devices: count,
+            of: devices.len() + unseen,
+        };
+        if devices.is_empty() && unseen == 0 {
+            return Absence::NoDevice;
+        }
+        let times = devices
+            .iter()
+            .filter_map(|device| Some((*device, self.times(*device)?)));
+        let times: Vec<(u32, DeviceTimes)> = times.collect();
+        let newest = times.iter().map(|(_, it)| it.newest).max();
+        let is_heard = || {
+            let mut all = (0..)
+                .take(self.layout.devices.len())
+                .filter_map(|it| self.times(it));
+            all.any(|it| !it.is_silent)
+        };
+        if let Some(newest) = newest.filter(|_| times.iter().all(|(_, it)| it.is_silent))
+            && self.layout.devices.len() > 1
+            && !is_heard()
+        {
+            return Absence::StoreBehind { newest };
+        }
+        let inputs = Inputs::of(measure);
+        let frozen = times.iter().filter_map(|(_, it)| it.frozen_since);
+        if let Some(since) = frozen.clone().max() {
+            return missing(Missing::Frozen(since), frozen.count());
+        }
+        let lost = times
+            .iter()
+            .filter(|(device, it)| it.is_silent && self.is_lost(*device, inputs));
+        let silent = times.iter().filter(|(_, it)| it.is_silent);
+        let last =
+            |of: &mut dyn Iterator<Item = &(u32, DeviceTimes)>| of.map(|(_, it)| it.newest).max();
+        if let Some(since) = last(&mut silent.clone())
+            && lost.clone().count() < silent.clone().count()
+        {
+            return missing(Missing::Silent(since), silent.count());
+        }
+        if unseen > 0 {
+            return missing(Missing::Unseen, unseen);
+        }
+        match last(&mut lost.clone()) {
+            Some(since) => missing(Missing::Lost(since), lost.count()),
+            None => Absence::TooFewReadings,
+        }
+    }
+
+    /// The GPUs that an object's pods request and do not hold at the end of the window, as far
+    /// as they are missing by then.
+    pub(crate) fn unseen_now(&self, object: &Object) -> usize {
+        let last = self.span(None).last;
+        let unseen = object.pods.iter().map(|pod| {
+            let of = &self.layout.pods[*pod as usize];
+            let end = last - self.behind_of_pod(of);
+            let time_ms = instant_time(end, self.frame.step_ms).millis();
+            if of
+                .running_since
+                .is_none_or(|it| it.millis() + GRACE_MS > time_ms)
+            {
+                return 0;
+            }
+            let requested = self.holdings.requested(*pod).unwrap_or(0) as usize;
+            let holds = |claim: &&u32| self.holdings.holds(**claim, end);
+            let held = of.claims.iter().filter(holds).count();
+            requested.saturating_sub(held) + of.unseen_shared as usize
+        });
+        unseen.sum()
+    }
+}

@@ -1,0 +1,120 @@
+//! How often a line is scraped, and how late it is read.
+
+use apimachinery::time::Timestamp;
+
+use crate::batch::Sample;
+
+/// How many gaps are kept.
+const GAPS: usize = 20;
+
+/// The unit of a gap, milliseconds.
+const UNIT_MS: i64 = 10;
+
+/// A longer gap is an outage, not an interval. In units of [`UNIT_MS`] it fits 16 bits.
+const GAP_MAX_MS: i64 = 655_000;
+
+/// The newest sample of a line, the gaps before it, and how late its last samples were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gaps {
+    pub(crate) newest: Timestamp,
+    /// In units of [`UNIT_MS`], the latest first.
+    gaps: [u16; GAPS],
+    len: u8,
+    /// The lateness of the last three samples, milliseconds, the latest first.
+    late: [i32; 3],
+    late_len: u8,
+    /// The age of the first sample when it was read, milliseconds.
+    pub(crate) age_ms: i32,
+    /// The newest sample with a measured lateness.
+    pub(crate) measured: Timestamp,
+    /// When that sample was read.
+    pub(crate) read: Timestamp,
+}
+
+impl Gaps {
+    pub(crate) const NONE: Self = Self {
+        newest: Timestamp::MIN,
+        gaps: [0; GAPS],
+        len: 0,
+        late: [0; 3],
+        late_len: 0,
+        age_ms: 0,
+        measured: Timestamp::MIN,
+        read: Timestamp::MIN,
+    };
+
+    /// Takes the samples of one field, the oldest first. All fields of a line are scraped
+    /// together, so one is enough; one with more samples, as after a start, replaces it. A
+    /// sample that is no number shows no scrape: some stores write one for a failed scrape.
+    #[inline]
+    pub(crate) fn take(&mut self, samples: &[Sample]) {
+        let Some(last) = samples.last() else { return };
+        let shows_more = samples.len() > usize::from(self.len) + 1 && usize::from(self.len) < GAPS;
+        if last.at <= self.newest && !shows_more {
+            return;
+        }
+        let newest = self.newest;
+        if shows_more {
+            (self.newest, self.len) = (Timestamp::MIN, 0);
+        }
+        let scrapes = samples.iter().filter(|sample| !sample.value.is_nan());
+        scrapes.for_each(|sample| self.push(sample.at));
+        self.push(newest);
+    }
+
+    fn push(&mut self, at: Timestamp) {
+        if at <= self.newest {
+            return;
+        }
+        let gap_ms = at.millis() - self.newest.millis();
+        self.newest = at;
+        if gap_ms > GAP_MAX_MS {
+            return;
+        }
+        let gap = (gap_ms + UNIT_MS / 2) / UNIT_MS;
+        self.gaps.copy_within(..GAPS - 1, 1);
+        self.gaps[0] = u16::try_from(gap).unwrap_or(u16::MAX);
+        self.len = (self.len + 1).min(GAPS as u8);
+    }
+
+    /// S: the upper quartile of the gaps, whole seconds in milliseconds; `None` before the
+    /// first. Lost scrapes make some gaps too long; two scrapers of one series make some too
+    /// short. Two long ones in a row show a longer interval.
+    pub(crate) fn scrape_ms(&self) -> Option<i64> {
+        let mut gaps = self.gaps;
+        let lately = gaps[0].min(gaps[1]);
+        let gaps = &mut gaps[..usize::from(self.len)];
+        let gap_ms = i64::from(at_share(gaps, 3, 4)?.max(lately)) * UNIT_MS;
+        Some(((gap_ms + 500) / 1000).max(1) * 1000)
+    }
+
+    /// The median of the last three, milliseconds; `None` before the first.
+    pub(crate) fn late_ms(&self) -> Option<i64> {
+        let mut late = self.late;
+        at_share(&mut late[..usize::from(self.late_len)], 1, 2).map(i64::from)
+    }
+
+    /// Measures how late the newest sample is when it is first read, in a round at `now`.
+    /// Samples found at a start arrived at an unknown time.
+    pub(crate) fn measure(&mut self, now: Timestamp, most_ms: i64, is_start: bool) {
+        if self.newest <= self.measured {
+            return;
+        }
+        let late_ms = (now.millis() - self.newest.millis()).clamp(0, most_ms);
+        let late_ms = i32::try_from(late_ms).unwrap_or(i32::MAX);
+        if !is_start {
+            self.late.rotate_right(1);
+            self.late[0] = late_ms;
+            self.late_len = (self.late_len + 1).min(3);
+        } else {
+            self.age_ms = late_ms;
+        }
+        (self.measured, self.read) = (self.newest, now);
+    }
+}
+
+/// The value at this share of the sorted ones, the lower of two; `None` without values.
+pub(crate) fn at_share<T: Ord + Copy>(values: &mut [T], share: usize, of: usize) -> Option<T> {
+    let rank = values.len().checked_sub(1)? * share / of;
+    Some(*values.select_nth_unstable(rank).1)
+}

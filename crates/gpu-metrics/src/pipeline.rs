@@ -1,0 +1,211 @@
+//! From batches to snapshots.
+//!
+//! Pure: batches and times in, snapshots out. The caller asks [`Pipeline::range`] how far back
+//! to query, passes the answers in and publishes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::time::Timestamp;
+
+use crate::batch::Batch;
+use crate::inventory::Inventory;
+use crate::layout::Layout;
+use crate::policy::{Activity, ActivityCondition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::reads::Reads;
+use crate::signal::{SignalId, SignalSpec};
+use crate::snapshot::Snapshot;
+use crate::store::{IntakeReport, PROFILING, Store};
+
+/// A clock that goes back by more than this invalidates all samples.
+const BACK_MS: i64 = 120_000;
+
+/// How often ended lines are removed.
+const SWEEP_MS: i64 = 60_000;
+
+/// The longest time that an unanswered signal delays readiness.
+const READY_AFTER_MS: i64 = 60_000;
+
+/// The settings of a pipeline.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How readings become values.
+    pub policy: Policy,
+    /// All signals polled.
+    pub signals: Vec<SignalSpec>,
+    /// All metrics served.
+    pub metrics: Vec<MetricSpec>,
+}
+
+/// Batches in, snapshots out.
+#[derive(Debug)]
+pub struct Pipeline {
+    policy: Arc<Policy>,
+    metrics: Arc<[MetricSpec]>,
+    signals: Vec<SignalId>,
+    store: Store,
+    reads: Reads,
+    /// When the first samples were taken in.
+    began: Option<Timestamp>,
+    layout: Arc<Layout>,
+    layout_of: Option<(u64, Arc<Inventory>)>,
+    swept: Timestamp,
+}
+
+impl Pipeline {
+    /// An empty pipeline.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let policy = Arc::new(settings.policy);
+        let signals: Vec<SignalId> = settings.signals.iter().map(|spec| spec.id).collect();
+        let count = signals.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        let needed = needed_of_whole_gpus(&policy, &settings.metrics);
+        let store = Store::new(Arc::clone(&policy), settings.signals, needed);
+        Self {
+            reads: Reads::new(count, store.back_ms()),
+            policy,
+            metrics: settings.metrics.into(),
+            signals,
+            store,
+            began: None,
+            layout: Arc::default(),
+            layout_of: None,
+            swept: Timestamp::MIN,
+        }
+    }
+
+    /// How far back from `now` the next query of a signal must reach: at a start over the
+    /// whole past that is needed, later only to new samples and those that may arrive late.
+    #[must_use]
+    pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
+        self.reads.range(signal, now, &self.store)
+    }
+
+    /// Whether to query a signal: profiling fields only where a device needs them, and now
+    /// and then to check whether one does.
+    #[must_use]
+    pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
+        !PROFILING.contains(&signal)
+            || self.store.has_signal(signal)
+            || self.store.needs_of_whole_gpus(signal)
+            || self.reads.is_long_ago(signal, now)
+    }
+
+    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
+    pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
+        let report = self.take_part(batch, now);
+        self.answered(batch.signal, now);
+        report
+    }
+
+    /// Takes a batch that answers a query over a part of the range.
+    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
+        self.start_over_if_set_back(now);
+        self.reads.asked(now);
+        self.began.get_or_insert(now);
+        self.store.advance(now);
+        let report = self.store.take(batch, now);
+        if report.accepted + report.invalid > 0 {
+            self.reads.sampled(batch.signal);
+        }
+        report
+    }
+
+    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
+    pub fn answered(&mut self, signal: SignalId, now: Timestamp) {
+        let has_series = self.store.has_signal(signal);
+        self.reads.answered(signal, now, has_series);
+    }
+
+    /// Removes all samples if the clock was set back, because they lie in the future. Then
+    /// [`Pipeline::range`] is that of a start again.
+    pub fn start_over_if_set_back(&mut self, now: Timestamp) {
+        if now.millis() + BACK_MS < self.reads.latest().millis() {
+            self.store.clear();
+            self.reads.start_over();
+            self.swept = Timestamp::MIN;
+            self.began = None;
+        }
+    }
+
+    /// Whether any query was answered.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// Whether every needed signal was answered; an unanswered one delays readiness for at
+    /// most a minute.
+    #[must_use]
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        let Some(began) = self.began else {
+            return self.store.series_len() == 0;
+        };
+        let mut signals = self.signals.iter();
+        let are_read = signals.all(|it| self.reads.is_answered(*it) || !self.is_wanted(*it, now));
+        now.millis() - began.millis() >= READY_AFTER_MS || are_read
+    }
+
+    /// The samples.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Ends a round of queries: measures the sources, and sets the time from which the next
+    /// round must read.
+    pub fn end_round(&mut self) {
+        let latest = self.reads.latest();
+        if latest > Timestamp::MIN {
+            self.store.end_round(latest);
+            self.reads.end_round(&self.store, latest);
+        }
+    }
+
+    /// Computes the values to serve from `now` on.
+    pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
+        self.store.advance(now);
+        if now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS) {
+            self.swept = now;
+            self.store.sweep(now);
+        }
+        let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
+        let answered = (0..last).map(|id| self.reads.is_answered(SignalId(id)));
+        let frame = self.store.frame(now, answered.collect());
+        let generation = self.store.generation();
+        let is_current = self
+            .layout_of
+            .as_ref()
+            .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
+        if !is_current {
+            let newest = |row: crate::grid::RowId| frame.times[row.0 as usize].newest;
+            let (lines, weight) = (self.store.lines(), self.policy.mig_weight);
+            let layout = Layout::build(lines, newest, inventory, weight);
+            self.layout = Arc::new(layout);
+            self.layout_of = Some((generation, Arc::clone(inventory)));
+        }
+        let (layout, policy) = (Arc::clone(&self.layout), Arc::clone(&self.policy));
+        Snapshot::compute(frame, layout, policy, Arc::clone(&self.metrics))
+    }
+}
+
+/// Profiling signals that predicates or metrics need of whole GPUs too.
+fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<SignalId> {
+    let conditions = match &policy.activity {
+        Activity::OwnValueAboveZero => &[][..],
+        Activity::Any(conditions) => conditions,
+    };
+    let of_conditions = conditions.iter().filter_map(|condition| match condition {
+        ActivityCondition::Above(DeviceValue::Signal(id), _) => Some(*id),
+        ActivityCondition::Above(..) | ActivityCondition::Allocated => None,
+    });
+    let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
+        Measure::Devices {
+            value: DeviceValue::Signal(id),
+            ..
+        } => Some(id),
+        _ => None,
+    });
+    of_conditions.chain(of_metrics).collect()
+}

@@ -1,0 +1,133 @@
+//! How far back the next queries of a Prometheus must reach.
+
+use std::time::Duration;
+
+use crate::signal::SignalId;
+use crate::source::LATENESS_MAX_MS;
+use crate::store::Store;
+use apimachinery::time::Timestamp;
+
+/// How often to check whether a signal that no device needed exists.
+const LOOK_AGAIN_MS: i64 = 60_000;
+
+/// How often to look for unknown targets, as far back as samples may be late.
+const LOOK_BACK_EVERY_MS: i64 = 60_000;
+
+/// The reading state of a signal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    /// Until when it was read; `None`: it was never answered.
+    until: Option<Timestamp>,
+    /// When it was last answered.
+    answered: Option<Timestamp>,
+    /// Whether it had a new sample since the last answer.
+    has_new_samples: bool,
+    /// Whether it ever had a new sample.
+    had_samples: bool,
+}
+
+/// How far each signal of a Prometheus was read, and where late samples may still be.
+#[derive(Clone, Debug)]
+pub(crate) struct Reads {
+    of_signals: Vec<Read>,
+    /// How far back a start reads, milliseconds.
+    back_ms: i64,
+    /// The earliest time of samples that may not have been read yet.
+    from: Timestamp,
+    /// When unknown targets were last looked for.
+    looked: Timestamp,
+    /// The evaluation time of the last query.
+    latest: Timestamp,
+}
+
+impl Reads {
+    pub(crate) fn new(signals: usize, back_ms: i64) -> Self {
+        Self {
+            of_signals: vec![Read::default(); signals],
+            back_ms,
+            from: Timestamp::MAX,
+            looked: Timestamp::MIN,
+            latest: Timestamp::MIN,
+        }
+    }
+
+    pub(crate) fn range(&self, signal: SignalId, now: Timestamp, store: &Store) -> Duration {
+        let read = self.of_signals.get(signal.index());
+        let read = read.copied().unwrap_or_default();
+        let fresh_ms = store.longest_fresh_ms() + store.sources.longest_lag_ms();
+        let wanted_ms = match read.until {
+            Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
+            None => self.back_ms,
+        };
+        // A clock set back must not shrink the range to nothing.
+        let range_ms = wanted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
+        Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
+    }
+
+    fn until(&self, signal: SignalId) -> Option<Timestamp> {
+        self.of_signals.get(signal.index())?.until
+    }
+
+    /// Whether the last answer was long ago.
+    pub(crate) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
+        let read = self.of_signals.get(signal.index());
+        read.and_then(|read| read.answered)
+            .is_none_or(|answered| now.millis() - answered.millis() >= LOOK_AGAIN_MS)
+    }
+
+    /// The evaluation time of the last query.
+    pub(crate) const fn latest(&self) -> Timestamp {
+        self.latest
+    }
+
+    /// Records that a query with this evaluation time was answered.
+    pub(crate) fn asked(&mut self, now: Timestamp) {
+        self.latest = now;
+    }
+
+    /// Whether a signal was ever answered.
+    pub(crate) fn is_answered(&self, signal: SignalId) -> bool {
+        self.until(signal).is_some()
+    }
+
+    /// Records that an answer has new samples of a signal.
+    pub(crate) fn sampled(&mut self, signal: SignalId) {
+        if let Some(read) = self.of_signals.get_mut(signal.index()) {
+            (read.has_new_samples, read.had_samples) = (true, true);
+        }
+    }
+
+    /// Records an answer to a query with this evaluation time, and whether the signal has
+    /// series.
+    pub(crate) fn answered(&mut self, signal: SignalId, now: Timestamp, has_series: bool) {
+        if let Some(read) = self.of_signals.get_mut(signal.index()) {
+            // Without a new sample `until` stays: once the store continues, reading
+            // resumes there.
+            let stopped = !read.has_new_samples && has_series && read.had_samples;
+            *read = Read {
+                until: read.until.filter(|_| stopped).or(Some(now)),
+                answered: Some(now),
+                has_new_samples: false,
+                had_samples: read.had_samples,
+            };
+        }
+    }
+
+    /// Reads again as at a start.
+    pub(crate) fn start_over(&mut self) {
+        *self = Self::new(self.of_signals.len(), self.back_ms);
+    }
+
+    /// Ends a round: the next one begins at the newest sample of the target furthest
+    /// behind that may still send samples. Once a minute it begins earlier, for unknown
+    /// targets of a late store or a late clock.
+    pub(crate) fn end_round(&mut self, store: &Store, now: Timestamp) {
+        self.from = store.unread_since(now).unwrap_or(Timestamp::MAX);
+        let minute = |at: Timestamp| at.millis().div_euclid(LOOK_BACK_EVERY_MS);
+        if minute(now) != minute(self.looked) {
+            let latest = Timestamp::from_millis(now.millis() - LATENESS_MAX_MS);
+            self.from = self.from.min(latest);
+            self.looked = now;
+        }
+    }
+}

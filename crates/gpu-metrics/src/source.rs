@@ -1,0 +1,194 @@
+//! Sources: scrape jobs with their external labels. How often they are scraped (S), how
+//! late their samples are (L), and whether their percents are percents.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use apimachinery::time::Timestamp;
+
+use crate::gaps::at_share;
+use crate::signal::SignalId;
+use crate::unit::UnitEvidence;
+
+/// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
+/// `deployment/values.yaml`), assumed while no interval of a source is known.
+pub(crate) const ASSUMED_MS: i64 = 15_000;
+
+/// The most lateness that is waited for.
+pub(crate) const LATENESS_MAX_MS: i64 = 120_000;
+
+/// Index of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u16);
+
+/// A scrape job of a Prometheus with its external labels.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The job and the external labels.
+    pub name: Arc<str>,
+    pub job: Arc<str>,
+    /// S of its series, the median, milliseconds; `None` before any gap is known.
+    pub scrape_ms: Option<i64>,
+    /// L, milliseconds.
+    pub lag_ms: i64,
+    is_measured: bool,
+}
+
+/// A field of a source, by the place of its name.
+type Unit = (SourceId, SignalId, u8);
+
+/// What the values of a round show of a unit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    values: UnitEvidence,
+    /// The newest sample between 0 and 1.
+    newest: Option<Timestamp>,
+}
+
+/// All sources.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    all: Vec<Source>,
+    ids: HashMap<Arc<str>, SourceId>,
+    /// Those without lines.
+    free: Vec<SourceId>,
+    /// The fields whose unit this round shows.
+    round: HashMap<Unit, Evidence>,
+    /// The newest samples that contradict percents, by field.
+    fractions: HashMap<Unit, Timestamp>,
+}
+
+/// What a round shows of one line of a source.
+pub(crate) struct Heard {
+    pub(crate) source: SourceId,
+    /// S by its own gaps.
+    pub(crate) scrape_ms: Option<i64>,
+    /// Its usual lateness, if it was read lately.
+    pub(crate) late_ms: Option<i64>,
+    /// The age of its first sample when that was read.
+    pub(crate) age_ms: i64,
+}
+
+impl Sources {
+    /// The source of a new line. Beyond the limit, all further ones share one source.
+    pub(crate) fn register(&mut self, name: &Arc<str>, job: &Arc<str>) -> SourceId {
+        if let Some(id) = self.ids.get(name) {
+            return *id;
+        }
+        let source = Source {
+            name: Arc::clone(name),
+            job: Arc::clone(job),
+            scrape_ms: None,
+            lag_ms: 0,
+            is_measured: false,
+        };
+        let id = if let Some(id) = self.free.pop() {
+            self.all[usize::from(id.0)] = source;
+            id
+        } else if self.all.len() < usize::from(u16::MAX) {
+            self.all.push(source);
+            SourceId(u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX))
+        } else {
+            return SourceId(u16::MAX - 1);
+        };
+        self.ids.insert(Arc::clone(name), id);
+        id
+    }
+
+    /// Forgets the sources without lines.
+    pub(crate) fn retain(&mut self, used: &HashSet<SourceId>) {
+        let free = &mut self.free;
+        self.ids.retain(|_, id| {
+            let is_used = used.contains(id);
+            free.extend((!is_used).then_some(*id));
+            is_used
+        });
+        self.fractions.retain(|(id, ..), _| used.contains(id));
+    }
+
+    /// All sources, by id.
+    #[must_use]
+    pub fn all(&self) -> &[Source] {
+        &self.all
+    }
+
+    pub(crate) fn lag_ms(&self, id: SourceId) -> i64 {
+        self.all.get(usize::from(id.0)).map_or(0, |it| it.lag_ms)
+    }
+
+    /// S of a line of a source without gaps of its own.
+    pub(crate) fn scrape_ms(&self, id: SourceId) -> i64 {
+        let known = self.all.get(usize::from(id.0));
+        known.and_then(|it| it.scrape_ms).unwrap_or(ASSUMED_MS)
+    }
+
+    pub(crate) fn longest_lag_ms(&self) -> i64 {
+        self.all.iter().map(|it| it.lag_ms).max().unwrap_or(0)
+    }
+
+    /// Measures S and L from the lines after a round. Without a line that was read lately, L
+    /// stays. Before any lateness is measured, L is the lower quartile of the ages.
+    pub(crate) fn measure(&mut self, lines: impl Iterator<Item = Heard>) {
+        let mut of_sources = vec![[const { Vec::new() }; 3]; self.all.len()];
+        for line in lines {
+            let Some([scrapes, late, ages]) = of_sources.get_mut(usize::from(line.source.0)) else {
+                continue;
+            };
+            scrapes.extend(line.scrape_ms);
+            late.extend(line.late_ms);
+            ages.push(line.age_ms);
+        }
+        for (source, [scrapes, late, ages]) in self.all.iter_mut().zip(&mut of_sources) {
+            source.scrape_ms = at_share(scrapes, 1, 2).or(source.scrape_ms);
+            let late_ms = at_share(late, 1, 2);
+            source.is_measured |= late_ms.is_some();
+            let is_measured = source.is_measured;
+            let age_ms = || at_share(ages, 1, 4).filter(|_| !is_measured);
+            source.lag_ms = late_ms.or_else(age_ms).unwrap_or(source.lag_ms);
+        }
+    }
+
+    /// Takes a new sample of a field in percent.
+    #[inline]
+    pub(crate) fn show_unit(&mut self, of: Unit, value: f64, at: Timestamp) {
+        if value > 0.0 {
+            let evidence = self.round.entry(of).or_default();
+            if evidence.values.add(value) {
+                evidence.newest = evidence.newest.max(Some(at));
+            }
+        }
+    }
+
+    /// Ends a round: decides which fields of which sources it contradicts.
+    pub(crate) fn judge_units(&mut self) {
+        for (of, evidence) in self.round.drain() {
+            if let Some(newest) = evidence.newest
+                && evidence.values.contradicts_percents()
+            {
+                let known = self.fractions.entry(of).or_insert(newest);
+                *known = newest.max(*known);
+            }
+        }
+    }
+
+    /// The fields whose values between 0 and 1 contradict percents since a time: their unit
+    /// is unknown.
+    pub(crate) fn of_unknown_unit(&self, since: Timestamp) -> Vec<Unit> {
+        let recent = self
+            .fractions
+            .iter()
+            .filter(|(_, newest)| **newest >= since);
+        let mut all: Vec<Unit> = recent.map(|(of, _)| *of).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Forgets times and units, because the clock went back.
+    pub(crate) fn clear(&mut self) {
+        self.round.clear();
+        self.fractions.clear();
+        for source in &mut self.all {
+            source.is_measured = false;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The value of an object: the mean of its numbers at the defined instants of a window.
+
+use apimachinery::time::{Timestamp, millis};
+
+use crate::grid::instant_time;
+use crate::layout::Object;
+use crate::metric::Value;
+use crate::policy::{Formula, Measure, Over, Policy, Reducer};
+use crate::reading::{AHEAD_MS, Inputs, Reader, Span};
+use crate::tally::{Readings, Tallies};
+
+/// The default window, milliseconds.
+pub(crate) const DEFAULT_MS: i64 = 60_000;
+
+/// A value is served while one of the instants in the last part of its window is defined.
+/// The length of this part, milliseconds.
+const SERVED_MS: i64 = 30_000;
+
+/// A value is also served while one of this many last instants of its window is defined.
+const SERVED_INSTANTS: i64 = 2;
+
+/// The length of a window: as requested or configured, otherwise a minute; at most the
+/// longest one. Milliseconds.
+#[must_use]
+pub fn window_ms(policy: &Policy, asked_ms: Option<i64>) -> i64 {
+    let set = asked_ms.or(policy.window.map(millis));
+    set.unwrap_or(DEFAULT_MS).min(millis(policy.max_window))
+}
+
+impl Reader<'_> {
+    /// The instants of a window, by the time of a source without lateness.
+    pub(crate) fn span(&self, asked_ms: Option<i64>) -> Span {
+        let step_ms = self.frame.step_ms;
+        let window_ms = window_ms(self.policy, asked_ms);
+        let last = (self.frame.now.millis() + AHEAD_MS).div_euclid(step_ms);
+        let instants = (window_ms + step_ms - 1) / step_ms;
+        Span {
+            first: last - instants.max(1) + 1,
+            last,
+        }
+    }
+
+    /// The values of an object, one for each of `measures`, which have the same inputs.
+    pub(crate) fn values(
+        &self,
+        object: &Object,
+        readings: &Readings,
+        (measures, formula): (&[Measure], Formula),
+        tallies: &mut Tallies,
+        to: &mut Vec<Option<Value>>,
+    ) {
+        self.tally(object, readings, tallies);
+        for (place, measure) in measures.iter().enumerate() {
+            let plain = || self.mean_of_device_means(object, readings);
+            let is_plain = formula == Formula::Plain && takes_formula(measure);
+            to.push(self.finish(tallies, place, is_plain.then_some(&plain)));
+        }
+    }
+
+    fn finish(
+        &self,
+        tallies: &Tallies,
+        place: usize,
+        plain: Option<&dyn Fn() -> Option<f64>>,
+    ) -> Option<Value> {
+        let (mut sum, mut defined) = (0.0, 0_u32);
+        let (mut first, mut last) = (None, None);
+        let mut newest = Timestamp::MIN;
+        let all = tallies.answering.iter().zip(tallies.of_measure(place));
+        for (instant, (answering, tally)) in tallies.span.instants().zip(all) {
+            if answering.valid > 0 {
+                first.get_or_insert(instant);
+            }
+            if let Some(number) = tally.number {
+                (sum, defined, last) = (sum + number, defined + 1, Some(instant));
+                newest = newest.max(answering.newest);
+            }
+        }
+        let step_ms = self.frame.step_ms;
+        let served_ms = SERVED_MS.max(SERVED_INSTANTS * step_ms);
+        let ended_ms = instant_time(last?, step_ms).millis() + served_ms;
+        let fresh_until = Timestamp::from_millis(ended_ms - AHEAD_MS);
+        if fresh_until <= self.frame.now {
+            return None;
+        }
+        let covered_ms = (tallies.span.last - first? + 1) * step_ms;
+        let value = match plain {
+            Some(plain) => plain()?,
+            None => sum / f64::from(defined),
+        };
+        Some(Value {
+            value,
+            at: newest,
+            fresh_until,
+            window_secs: u32::try_from((covered_ms + 500) / 1000).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// `plain`: the mean over devices of each device's mean over time.
+    fn mean_of_device_means(&self, object: &Object, readings: &Readings) -> Option<f64> {
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for (place, members) in crate::tally::devices_of(object).enumerate() {
+            let of_device = crate::tally::OfDevice::new(self, object, members, readings);
+            let own = readings.get(place, members[0].device).iter().enumerate();
+            let answers = own.filter_map(|(place, seen)| match of_device.outcome(place, seen) {
+                crate::tally::Outcome::Answers { reading, .. } => Some(reading.value),
+                _ => None,
+            });
+            let values: Vec<f64> = answers.collect();
+            if !values.is_empty() {
+                let share = self.layout.devices[members[0].device as usize].weight;
+                sum += share * (values.iter().sum::<f64>() / values.len() as f64);
+                weight += share;
+            }
+        }
+        (weight > 0.0).then(|| sum / weight)
+    }
+}
+
+/// Whether a formula changes the value of a measure: the mean over active devices.
+#[must_use]
+pub fn takes_formula(measure: &Measure) -> bool {
+    matches!(
+        measure,
+        Measure::Devices {
+            reducer: Reducer::Mean,
+            over: Over::Active,
+            ..
+        }
+    )
+}
+
+/// The metrics by index, in groups with the same readings.
+pub(crate) fn families(measures: &[Measure]) -> Vec<Vec<usize>> {
+    let key = |measure: &Measure| {
+        let is_original = *measure == Measure::OriginalAverage;
+        (Inputs::of(measure), is_original)
+    };
+    let mut families: Vec<Vec<usize>> = Vec::new();
+    for (index, measure) in measures.iter().enumerate() {
+        let is_alike = |other: &usize| key(&measures[*other]) == key(measure);
+        let mut known = families.iter_mut();
+        match known.find(|family| family.first().is_some_and(is_alike)) {
+            Some(family) => family.push(index),
+            None => families.push(vec![index]),
+        }
+    }
+    families
+}

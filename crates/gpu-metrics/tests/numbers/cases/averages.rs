@@ -1,0 +1,183 @@
+//! Formulas, MIG, label schemes, predicates, and what an autoscaler sees.
+
+pub(super) const TABLE: &str = "
+# the original averages the non-zero readings of the whole cluster
+// (0, 60]: 60 at 5 and 10, 80 from 15 to 25, 0 from 30 to 55, 60 at 60.
+window 60
+A p: 80 80 0 0 80
+B: 40 0 0 0 40
+C m/q: 0*5
+= namespace original 420/12
+
+# one of three conditions is enough
+any memory>0 gpu>0 engine>0.01
+A p: 0 40 0 20
+gpu A p: 90 95 0 30
+B p: 0 0 0 60
+gpu B p: 0*4
+engine B p: 0.5 0.001 0 0.4
+= p 20
+
+# MIG instances use DRAM and shadow their parent
+dram A GPU_I_ID=1 p1: 0.4 0.2 0 0.2
+dram A p1: 0.9*4
+A p1: 99*4
+dram B p2: 0.5*4
+B p2: 70*4
+= p1 20; p2 70
+
+# MIG weights keep small instances from outvoting a GPU
+dram A GPU_I_ID=7 GPU_I_PROFILE=1g.10gb p: 0.2 0.2
+B p: 60 60
+mig equal = p 40
+mig slices = p 440/8
+
+# MIG weights change no sum
+// Of a whole GPU and nine instances of three slices the last is silent: 20 of 200 may be
+// missing.
+pods p q
+used B p instance=b: 20*13
+used 0..8 A q GPU_I_ID=# GPU_I_PROFILE=3g.40gb instance=a#: 20*13
+used A q GPU_I_ID=8 GPU_I_PROFILE=3g.40gb instance=a8: 20*5
+gpus q 9; mig equal = namespace memory_used 180
+gpus q 9; mig slices = namespace memory_used 180
+
+# four series have four schemes of docs/attribution.md
+A exported_namespace=t exported_pod=w1 exported_container=c gpu-operator/nvidia-dcgm-exporter-1 container=nvidia-dcgm-exporter: 30*4
+B gpu-operator/nvidia-dcgm-exporter-1 container=nvidia-dcgm-exporter: 0*4
+C t/w2 container=vllm: 50*4
+D exported_namespace=t monitoring/w3 container=vllm: 70*4
+= t/w1 30; t/w2 50; t/w3 70; gpu-operator/nvidia-dcgm-exporter-1 -; namespaces:gpu-operator -
+= namespaces:t 50; namespaces:t held_count 3
+
+# a free GPU is not the exporter's, which requests none
+B monitoring/gpu-exp-9xk2f container=main instance=i:9400 job=j: 7*4
+pods monitoring/gpu-exp-9xk2f; gpus monitoring/gpu-exp-9xk2f 0
+= monitoring/gpu-exp-9xk2f -; namespaces:monitoring -; cluster 7; cluster held_count 0
+
+# a reading from another node than its pod's counts for no pod
+pods p; nodes node-2
+A exported_namespace=n exported_pod=p Hostname=node-2: 50*4
+= p -; cluster 50
+
+# what an autoscaler sees of two busy pods and eight idle ones
+// With a target of 50 the mean asks for 16 replicas and next for 26, the pods (their mean
+// is 16) and the sum for 4: docs/concepts.md, What an autoscaler makes of it.
+0..2 G# p#: 80*4
+2..10 G# p#: 0*4
+= namespace 80; p0 80; p1 80; p2 0; p9 0; namespace sum 160
+= namespace active_count 2; namespace idle_count 8; namespace held_count 10
+
+# framebuffer and power are sums, and the percent is a ratio of sums
+used A p: 20000 20000
+free A p: 60000 60000
+watts A p: 300 300
+used B p: 1000 1000
+free B p: 19000 19000
+watts B p: 70.5 70.5
+reserved A p: 500 500
+reserved B p: 500 500
+= p memory_used 21000; p memory_used_percent 2100000/101000; p power_usage 370.5
+// No utilisation was seen.
+= p -; p held_count 2
+
+# the utilisation of GPUs has an activity of its own
+A p: 0*4
+gpu A p: 90*4
+engine M m GPU_I_ID=1: 0.25*4
+= p utilization 90; p 0; m utilization 25
+
+# hold keeps a flickering device in the mean
+A p: 60 0 60 0
+B p: 20*4
+hold 0 = p 30
+hold 15 = p 25
+
+# a split share is the value of the device divided by its holders
+shared split
+A p1 vgpu=0: 60*4
+A p2 vgpu=1: 60*4
+= p1 30; namespace 60
+
+# the share of a process is not split again
+shared split; pods a b
+gpu A job=d instance=i: 88 88
+gpu A job=d instance=i a pod_uid=u-a vgpu=0: 61 61
+gpu A job=d instance=i b pod_uid=u-b vgpu=0: 27 27
+used A job=d instance=i: 9000 9000
+used A job=d instance=i a pod_uid=u-a vgpu=0: 5000 5000
+used A job=d instance=i b pod_uid=u-b vgpu=0: 3000 3000
+free A job=d instance=i: 1000 1000
+free A job=d instance=i a pod_uid=u-a vgpu=0: 1000 1000
+free A job=d instance=i b pod_uid=u-b vgpu=0: 1000 1000
+A job=d instance=i: 40 40
+A job=d instance=i a pod_uid=u-a vgpu=0: 40 40
+A job=d instance=i b pod_uid=u-b vgpu=0: 40 40
+= a utilization 61; b memory_used 3000; b memory_used_percent 30; b 20
+// Groups have the sum of the shares, and the cluster has the device.
+shared whole = a utilization 61; deployment utilization 88; b memory_used 3000
+shared whole = deployment memory_used 8000; cluster memory_used 9000; b memory_used_percent 30
+
+# values that older exporters repeat for processes are not added up
+// 4.4.0 to 4.5.2 with UIDs of pods (docs/exporter.md): no line for the device itself.
+window 60; pods a b
+gpu A job=d instance=i a pod_uid=u-a vgpu=0: 60*3
+gpu A job=d instance=i b pod_uid=u-b vgpu=0: 60*3
+used A job=d instance=i a pod_uid=u-a vgpu=0: 4000*3
+used A job=d instance=i b pod_uid=u-b vgpu=0: 4000*3
+free A job=d instance=i a pod_uid=u-a vgpu=0: 6000*3
+free A job=d instance=i b pod_uid=u-b vgpu=0: 6000*3
+= deployment utilization 60; deployment memory_used 4000; cluster memory_used_percent 40
+
+# ratios are served in percent where this is configured, and otherwise not
+// A collector converts percentages: docs/exporter.md, After the scrape.
+A p job=rhoai: 1 0.5 0.25 0.25
+ratios = p 50
+= p -
+
+# with configured ratios a percent is no reading
+window 60; ratios
+A p gpu=0 job=dcgm instance=i: 46*6
+B q gpu=1 job=dcgm instance=i: 0.1*6
+= p -; namespace original 10
+
+# values end fifteen seconds after the last instant with a reading
+// The last sample is of 65 and its last instant 105, which until 120 is one of the last two
+// in the window.
+window 120
+A p: 60*5
+at 119.9 = p 60
+at 120 = p -
+
+# the power of a board counts once for all its instances
+// It is repeated on each: docs/exporter.md, MIG.
+watts 1..8 A p# GPU_I_ID=# GPU_I_PROFILE=1g.10gb: 340 340
+watts A: 340 340
+watts B q: 350 350
+= namespace power_usage 690; p3 power_usage 340; cluster power_usage 690
+
+# devices without percents are shown by profiling fields
+window 60
+dram A p job=dcgm instance=i: 0.4*4
+engine A p job=dcgm instance=i: 0.5*4
+= p 40; p utilization 50
+
+# the field of a device is chosen at each instant
+window 60
+A p job=dcgm instance=i: 80*3
+dram A p job=dcgm instance=i: 0.4*9
+= p 40
+
+# a line without a pod beside that of a process frees no device
+window 60; pods p
+A p Hostname=node-1 vgpu=0: SENT*4
+gpu A Hostname=node-1: 60*4
+gpu A p Hostname=node-1 vgpu=0: 60 60 20 0
+= node held_count 1; cluster held_count 1
+
+# an instance shadows its GPU before its pod was recreated
+window 60; pods p@30
+used A Hostname=node-1: 500*4
+used A p Hostname=node-1 GPU_I_ID=1 GPU_I_PROFILE=1g.10gb: 100*4
+= node memory_used 100; cluster memory_used 100
+";

@@ -1,0 +1,132 @@
+//! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
+//! utilisation), and the value. `-` is no value, `-Silent2/10` none because two of ten GPUs are
+//! silent, `46?` none or this one. `foreign` has the nodes of other clusters, `clusters` has the
+//! names of several, `lost` the lost GPUs, and `without_labels` the number of those that lost
+//! their labels.
+
+mod attribution;
+mod averages;
+mod silence;
+mod values;
+
+use super::answers::Answers;
+use super::notation::{self, named_pod, number};
+use gpu_metrics::absence::Absence;
+
+#[test]
+fn each_case_has_its_value() {
+    let tables = [
+        values::TABLE,
+        averages::TABLE,
+        attribution::TABLE,
+        silence::TABLE,
+    ];
+    tables.into_iter().for_each(check);
+}
+
+/// Checks all cases of a table.
+fn check(table: &str) {
+    notation::check(table, |(mut scene, now), values| {
+        let answers = match now {
+            Some(now) => Answers::new(scene.snapshot_at(now)),
+            None => scene.answers(),
+        };
+        let values = values.iter().filter_map(|value| compare(&answers, value));
+        values.collect()
+    });
+}
+
+/// A value of the table and the actual one, if they differ.
+fn compare(answers: &Answers, text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let snapshot = &answers.snapshot;
+    let told = match words[0] {
+        "foreign" => Some(snapshot.layout().foreign_nodes().join(" ")),
+        "clusters" => Some(snapshot.layout().several_clusters().join(" ")),
+        "lost" => {
+            let devices = &snapshot.layout().devices;
+            let lost = snapshot.lost().into_iter();
+            let uuids = lost.map(|device| devices[device as usize].device.uuid.to_string());
+            Some(uuids.collect::<Vec<_>>().join(" "))
+        }
+        "without_labels" => Some(snapshot.without_labels().len().to_string()),
+        _ => None,
+    };
+    if let Some(told) = told {
+        let is_told = told == words[1..].join(" ").trim_start_matches('-');
+        return (!is_told).then(|| format!("{text}, not {told}"));
+    }
+    let wanted = Wanted::read(text);
+    assert!(answers.metric(&wanted.metric).is_some(), "{text}");
+    let value = answers.of(&wanted.object, &wanted.metric);
+    if let Some(reason) = wanted.value.strip_prefix('-').filter(|it| !it.is_empty()) {
+        let told = told_absence(answers.absence(&wanted.object, &wanted.metric));
+        return (told != reason).then(|| format!("{text}, not {told}"));
+    }
+    (!wanted.is(value, 0.0)).then(|| format!("{text}, not {value:?}"))
+}
+
+/// A value that is expected.
+pub(super) struct Wanted<'a> {
+    pub(super) object: String,
+    pub(super) metric: String,
+    value: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads `namespace sum 40`.
+    pub(super) fn read(text: &'a str) -> Self {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (of, metric, value) = match words[..] {
+            [of, value] => (of, "memory_utilization", value),
+            [of, metric, value] => (of, metric, value),
+            _ => panic!("{text}"),
+        };
+        let object = match of.split_once(':') {
+            Some((kind, name)) => format!("{kind} {name}"),
+            None if of == "cluster" => of.to_owned(),
+            None if of == "namespace" => "namespaces n".to_owned(),
+            None if of == "deployment" => "deployments.apps n/d".to_owned(),
+            None if of == "node" => "nodes node-1".to_owned(),
+            None => format!("pods {}", named_pod(of).join("/")),
+        };
+        let metric = match metric {
+            "original" => "avg_GPU_utilization".to_owned(),
+            "sum" => "gpu_memory_utilization_sum".to_owned(),
+            _ => format!("gpu_{metric}"),
+        };
+        Self {
+            object,
+            metric,
+            value,
+        }
+    }
+
+    /// Whether this is the value, but for a share of it.
+    pub(super) fn is(&self, value: Option<f64>, share: f64) -> bool {
+        let bound = |text: &str| self.value.strip_prefix(text).map(number);
+        let (text, over) = self.value.split_once('/').unwrap_or((self.value, "1"));
+        let near = |text: &str, value: f64| {
+            let wanted = number(text) / number(over);
+            (value - wanted).abs() <= share * wanted + 1e-9
+        };
+        match (text.strip_suffix('?'), bound("<"), bound(">")) {
+            _ if text == "-" => value.is_none(),
+            (Some(maybe), ..) => value.is_none_or(|value| near(maybe, value)),
+            (_, Some(most), _) => value.is_some_and(|value| value < most),
+            (_, _, Some(least)) => value.is_some_and(|value| value > least),
+            _ => value.is_some_and(|value| near(text, value)),
+        }
+    }
+}
+
+/// `Silent2/10`: two of ten GPUs are silent.
+fn told_absence(absence: Absence) -> String {
+    let word = |text: String| text.split(['(', ' ']).next().unwrap_or_default().to_owned();
+    match absence {
+        Absence::Missing { why, devices, of } => {
+            format!("{}{devices}/{of}", word(format!("{why:?}")))
+        }
+        other => word(format!("{other:?}")),
+    }
+}

@@ -1,0 +1,173 @@
+//! Devices that are missing, lost or frozen, and signals that are.
+
+pub(super) const TABLE: &str = "
+# a missing GPU counts as active by its last reading
+window 60; pods 0..10 p#
+G0 p0 job=dcgm instance=i0: 40*5
+1..10 G# p# job=dcgm instance=i#: 40*13
+= deployment active_count 9; deployment idle_count 0
+
+# a missing GPU does not count as idle, and may be the only active one
+window 60; pods 0..10 p#
+G0 p0 job=dcgm instance=i0: 40*5
+1..10 G# p# job=dcgm instance=i#: 0*13
+= deployment active_count -; deployment idle_count 9
+
+# a mean may change by two points
+// With the silent GPU it is 6.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 4*13
+G1 p1 job=dcgm instance=i1: 8*5
+= deployment 4
+
+# a mean may not change by more than two points
+// With the silent GPU it is 6.5.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 4*13
+G1 p1 job=dcgm instance=i1: 9*5
+= deployment -
+
+# a device that its target leaves out is lost after a window
+window 60; pods p; gpus p 4
+G0 p job=dcgm instance=i: 40*5
+1..4 G# p job=dcgm instance=i: 40*13
+= p sum 120
+
+# a device that its target leaves out is missing before
+window 60; pods p; gpus p 4
+G0 p job=dcgm instance=i: 40*5
+1..4 G# p job=dcgm instance=i: 40*9
+at 121 = p sum -
+
+# a field whose query fails makes no device lost
+// The exporter of node-1 is silent from 65 to 200, and from 185 on the query of utilisation
+// fails.
+window 60; pods 0..4 p#; nodes node-2; node p2 node-2; node p3 node-2
+0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 40*5
+2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 40*13
+used 0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 1*5 ·*8 1 1
+used 2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 1*15
+= namespace memory_used 4; namespace sum -
+
+# a device that never had the field is lost beside others that have it
+// None has a profiling field.
+window 60; pods p; gpus p 8
+watts 0..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 300*15
+1..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 40*15
+= namespace sum 280
+
+# a shared GPU is lost only if it is lost for each of its pods
+// An exporter that reports one pod for each GPU names the sharing pods in turn.
+window 60; pods pA pB pC
+A pA job=dcgm instance=i: 40*5
+A pB job=dcgm instance=i: ·*5 30*4 ·*8 30 30
+C pC job=dcgm instance=i: 20*19
+= deployment sum 50; deployment held_count 2
+
+# a device that returns was missing before
+// Without a cluster its samples before and afterwards show that its pod was there.
+window 120
+G0 p0 job=dcgm instance=i0: 40*12
+G1 p1 job=dcgm instance=i1: 40*4 ·*6 40 40
+= namespace sum 80
+pods p0 p1 = deployment sum 80
+
+# a condition on a signal that ended makes no device idle, unless another decides
+// The first instants, with all signals known, are half of the window.
+window 60; pods p; gpus p 4
+0..4 G# p job=dcgm instance=i#: 50*7
+gpu 0..2 G# p job=dcgm instance=i#: 80*3
+gpu 2..4 G# p job=dcgm instance=i#: 0*3
+any gpu>5 = p sum 100?; p active_count 2?; p idle_count 2?; p held_count 4
+any gpu>5 memory>0 = p sum 200
+
+# reserved memory that was never reported is none
+window 60; pods p
+used G0 p job=dcgm instance=i0: 400*7
+free G0 p job=dcgm instance=i0: 400*7
+= p memory_used_percent 50
+
+# reserved memory without a reading does not count as zero
+window 60; pods p
+used G0 p job=dcgm instance=i0: 400*7
+free G0 p job=dcgm instance=i0: 400*7
+reserved G0 p job=dcgm instance=i0: 200*3
+= p memory_used_percent 40?
+
+# a condition on a signal whose query was never answered is unknown, and later is not met
+window 60; pods p; gpus p 4
+0..4 G# p job=dcgm instance=i#: 50*7
+gpu 0..2 G# p job=dcgm instance=i#: 80*7
+gpu 2..4 G# p job=dcgm instance=i#: 0*7
+any gpu>5 engine>0.1 = p idle_count -
+any gpu>5 engine>0.1; answered engine = p sum 100; p active_count 2; p idle_count 2
+
+# a tenth may be missing from a sum, and half from a mean
+window 60; pods 0..10 p#
+0..1 G# p# job=dcgm instance=i#: 40*5
+1..2 G# p# job=dcgm instance=i#: 40*12
+2..5 G# p# job=dcgm instance=i#: 40*16
+5..10 G# p# job=dcgm instance=i#: 40*21
+at 181 = deployment sum 360; deployment held_count 10; p0 -Silent1/1
+at 255 = deployment sum -Silent2/10; deployment 40
+at 330 = deployment sum -Silent5/10; deployment 40
+
+# GPUs of running pods that were never seen are missing
+window 60; pods 0..11 p#; gpus p10 2
+0..10 G# p# job=dcgm instance=i#: 40*13
+running 0 p10 = deployment sum -Unseen2/12; deployment held_count 12
+running 150 p10 = deployment sum 400
+// On a node without exporter, and where GPUs are shared.
+running 0 p10; nodes node-2; node p10 node-2 = deployment held_count 12
+running 0 p10; label nvidia.com/gpu.replicas 4 = deployment held_count 10
+
+# a GPU that was never read counts with the largest reading of its group
+// 40 of 440 is less than a tenth, 90 of 540 more.
+window 60; pods 0..11 p#; running 0 p10
+0..9 G# p# job=dcgm instance=i#: 40*13
+G9 p9 job=dcgm instance=i9: 40*13
+= deployment sum 400
+
+# a GPU that was never read counts with the largest reading, which may be too much
+window 60; pods 0..11 p#; running 0 p10
+0..9 G# p# job=dcgm instance=i#: 40*13
+G9 p9 job=dcgm instance=i9: 90*13
+= deployment sum -Unseen1/11
+
+# a store without new samples is reported
+window 60; pods p q
+A p job=dcgm instance=a: 40*13
+B q job=dcgm instance=b: 40*13
+at 300 = deployment -StoreBehind
+
+# a GPU that its exporter no longer reports is reported as lost
+window 60; pods p q
+A p job=dcgm instance=i: 40*5
+B q job=dcgm instance=i: 20*13
+= lost A; p sum -Lost1/1; deployment sum 20
+
+# an exporter whose readings do not change is frozen and not silent
+window 60; pods p
+A p job=dcgm instance=i: 80*45
+watts A p job=dcgm instance=i: 300 301 300*43
+= p sum -Frozen1/1
+
+# a MIG instance is frozen as well
+window 60; pods p
+dram A p job=dcgm instance=i GPU_I_ID=1 GPU_I_PROFILE=1g.10gb: 0.8*45
+watts A p job=dcgm instance=i GPU_I_ID=1 GPU_I_PROFILE=1g.10gb: 300 301 300*43
+= p sum -Frozen1/1
+
+# a GPU whose power is no longer read is not frozen
+window 60; pods p
+A p job=dcgm instance=i: 50*80
+watts A p job=dcgm instance=i: 100,110*10
+= p 50
+
+# a device that lost its labels is missing and not lost
+window 60; pods 0..12 p#
+0..8 G# job=d instance=i exported_namespace=n exported_pod=p#: 59*13
+8..12 G# job=d instance=j exported_namespace=n exported_pod=p#: 59*3
+8..12 G# job=d instance=j: ·*3 59*10
+= namespace sum 708; namespace held_count 12; lost -; without_labels 4
+";
