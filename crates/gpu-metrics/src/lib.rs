@@ -2,8 +2,8 @@
 //! clusters.
 //!
 //! ```text
-//! Batch ──► dcgm ──► store, targets ──► layout, aggregate ──► Snapshot ──► explain
-//!           owners   readings           windows, formulas
+//! Batch ──► line ──► store, source ──► layout, claim ──► reading, tally, window ──► Snapshot ──► explain
+//!           labels   samples, S, L     devices, pods     numbers of objects
 //! ```
 //!
 //! The server's poll loop and `backtest` use it through [`pipeline`]: batches of samples
@@ -12,7 +12,6 @@
 //!
 //! ```
 //! use apimachinery::time::Timestamp;
-//! use gpu_metrics::dcgm::schemes::ExporterIdentity;
 //! use gpu_metrics::dcgm::{fields, metrics};
 //! use gpu_metrics::inventory::Inventory;
 //! use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -22,8 +21,6 @@
 //!     policy: Policy::default(),
 //!     signals: fields::built_in(),
 //!     metrics: metrics::built_in(),
-//!     exporter: ExporterIdentity::default(),
-//!     prometheus: 1,
 //! });
 //! // Without a batch there is no device, and no value.
 //! let now = Timestamp::from_millis(1_700_000_000_000);
