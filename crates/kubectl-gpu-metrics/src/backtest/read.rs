@@ -81,7 +81,7 @@ impl Store<'_> {
             let mut gather = Gather::new(plan, pods, (spec.unit, as_ratio), (start, step), count);
             // A reading is valid on the server for this long, shorter than Prometheus'
             // five minutes.
-            let fresh = format_duration(step * 5 / 2);
+            let fresh = format_duration(self.config.policy.freshness.max(3 * step));
             let query = selectors.map(|it| format!("last_over_time({it}[{fresh}])"));
             let query = query.join(" or ");
             let mut any = false;
