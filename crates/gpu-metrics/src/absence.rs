@@ -1,12 +1,12 @@
 //! Devices that do not answer, and why an object has no value.
 
-use apimachinery::time::Timestamp;
+use apimachinery::time::{Timestamp, millis};
 
-use crate::grid::instant_time;
+use crate::grid::RowId;
 use crate::layout::Object;
-use crate::policy::Measure;
+use crate::outcome::devices_of;
+use crate::policy::{DeviceValue, Measure};
 use crate::reading::{Inputs, Reader};
-use crate::tally::{GRACE_MS, devices_of};
 
 /// The reason for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +98,50 @@ impl Reader<'_> {
         })
     }
 
+    /// When a value of a device was last read, however long ago.
+    pub(crate) fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
+        let (end, step_ms) = (self.end(), self.frame.step_ms);
+        let columns = self.signals_of(device, value).into_iter().flatten();
+        let columns = columns.filter_map(|signal| self.frame.signals.get(signal.index()));
+        let rows = self.layout.lines_of(device).iter();
+        let last = columns.flat_map(|columns| {
+            let rows = rows.clone();
+            rows.filter_map(|row| columns.last_reading(*row, end, step_ms))
+        });
+        last.map(|reading| reading.at).max()
+    }
+
+    /// Whether a device has not been reported for longer than a window, while another device
+    /// of its exporter was: in the fields of the inputs, because their queries may fail.
+    pub(crate) fn is_lost(&self, device: u32, inputs: Inputs) -> bool {
+        let newest = |device: u32| {
+            let values = inputs.shown_by();
+            values.filter_map(|value| self.read_at(device, value)).max()
+        };
+        let rows = |device: u32| self.layout.lines_of(device).iter();
+        let times = |row: &RowId| self.frame.times[row.0 as usize];
+        let first = || rows(device).map(|row| times(row).first).min();
+        let Some(since) = newest(device).or_else(first) else {
+            return false;
+        };
+        let window_ms = self.policy.window.map_or(crate::window::DEFAULT_MS, millis);
+        let until = Timestamp::from_millis(since.millis().saturating_add(window_ms));
+        let exporter = |row: &RowId| {
+            let line = self.layout.lines[row.0 as usize].as_ref();
+            (times(row).source, line.map(|line| &line.instance))
+        };
+        let exporters: Vec<_> = rows(device).map(exporter).collect();
+        let neighbours = self.layout.neighbours(device);
+        let mut neighbours = neighbours.filter(|other| {
+            let mut rows = rows(*other);
+            rows.any(|row| exporters.contains(&exporter(row)))
+        });
+        neighbours.any(|other| newest(other) > Some(until))
+    }
+
     /// Whether a live pod holds a device at the end of the window.
     pub(crate) fn is_held_now(&self, device: u32) -> bool {
-        let end = self.span(None).last - self.behind_of(device);
+        let end = self.end() - self.holdings.behind(device);
         let mut claims = self.layout.claims_of(device).iter();
         claims.any(|claim| self.holdings.get(*claim).is_current && self.holdings.holds(*claim, end))
     }
@@ -164,22 +205,7 @@ impl Reader<'_> {
     /// The GPUs that an object's pods request and do not hold at the end of the window, as far
     /// as they are missing by then.
     pub(crate) fn unseen_now(&self, object: &Object) -> usize {
-        let last = self.span(None).last;
-        let unseen = object.pods.iter().map(|pod| {
-            let of = &self.layout.pods[*pod as usize];
-            let end = last - self.behind_of_pod(of);
-            let time_ms = instant_time(end, self.frame.step_ms).millis();
-            if of
-                .running_since
-                .is_none_or(|it| it.millis() + GRACE_MS > time_ms)
-            {
-                return 0;
-            }
-            let requested = self.holdings.requested(*pod).unwrap_or(0) as usize;
-            let holds = |claim: &&u32| self.holdings.holds(**claim, end);
-            let held = of.claims.iter().filter(holds).count();
-            requested.saturating_sub(held) + of.unseen_shared as usize
-        });
-        unseen.sum()
+        let unseen = object.pods.iter().map(|pod| self.unseen(*pod, self.end()));
+        unseen.map(|it| (it.own + it.shared) as usize).sum()
     }
 }

@@ -276,30 +276,6 @@ impl Columns {
         later.find(|sample| sample.at > at).map(|sample| sample.at)
     }
 
-    /// Writes the sample that counts at each instant from `first` on: the newest, if it is a
-    /// reading and younger than `hold_ms`.
-    pub(crate) fn readings(
-        &self,
-        row: RowId,
-        first: i64,
-        step_ms: i64,
-        hold_ms: i64,
-        to: &mut [Option<Reading>],
-    ) {
-        let mut newest: Option<Reading> = None;
-        let farthest = (first - hold_ms / step_ms - 1).max(self.first);
-        for index in farthest..first {
-            newest = self.sample(row, index, step_ms).or(newest);
-        }
-        for (index, to) in (first..).zip(to) {
-            newest = self.sample(row, index, step_ms).or(newest);
-            *to = newest.filter(|sample| {
-                let is_young = index * step_ms - sample.at.millis() < hold_ms;
-                is_young && !sample.value.is_nan()
-            });
-        }
-    }
-
     fn len(&self) -> i64 {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }

@@ -29,9 +29,11 @@
 //! ```
 
 pub mod absence;
+mod active;
 pub mod batch;
 mod claim;
 mod clusters;
+mod counts;
 pub mod dcgm;
 pub mod devices;
 pub mod explain;
@@ -39,12 +41,14 @@ pub mod external;
 mod frozen;
 mod gaps;
 pub mod grid;
+mod holding;
 pub mod inventory;
 pub mod layout;
 pub mod line;
 pub mod metric;
 mod nodes;
 mod numbers;
+mod outcome;
 pub mod pipeline;
 pub mod policy;
 mod reading;

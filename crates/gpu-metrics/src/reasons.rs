@@ -6,15 +6,17 @@
 use apimachinery::time::{Timestamp, millis};
 
 use crate::absence::DeviceTimes;
+use crate::counts::Counts;
 use crate::explain::{IdleSince, Instant, ReadingOutcome};
 use crate::grid::instant_time;
 use crate::layout::{Member, Object};
 use crate::metric::Value;
+use crate::outcome::{OfDevice, Outcome};
 use crate::policy::{Formula, Measure};
 pub use crate::reading::DeviceReading;
 use crate::reading::{Inputs, Reader, Span};
 use crate::signal::SignalId;
-use crate::tally::{Counts, OfDevice, Outcome, Readings, Tallies, devices_of};
+use crate::tally::{Readings, Tallies};
 use crate::window::window_ms;
 
 /// The explanation of an object's value.
@@ -73,7 +75,7 @@ impl Reader<'_> {
         if *measure == Measure::OriginalAverage || object.members.is_empty() {
             return None;
         }
-        let readings = Readings::of_object(self, object, inputs, span);
+        let readings = Readings::of(self, Some(object), inputs, span);
         let measures = std::slice::from_ref(measure);
         let mut tallies = Tallies::of(measures, span);
         let mut value = Vec::new();
@@ -84,17 +86,17 @@ impl Reader<'_> {
             &mut tallies,
             &mut value,
         );
-        let devices = devices_of(object).enumerate();
-        let devices = devices.map(|(place, members)| {
-            let of_device = OfDevice::new(self, object, members, &readings);
-            let own = readings.get(place, members[0].device);
-            self.device_reasons(&of_device, members, own, measure, span)
+        let mut devices: Vec<DeviceReasons> = Vec::new();
+        self.each_outcome(object, &readings, |of, place, outcome| {
+            if place == 0 {
+                devices.push(self.device_reasons(of, inputs, span));
+            }
+            let is_held = self.is_held(of.device, span.first + place as i64);
+            let outcome = instant_outcome(outcome, Counts::of(*measure), is_held);
+            let known = devices.last_mut().map(|known| &mut known.outcomes);
+            known.into_iter().for_each(|known| known.push(outcome));
         });
-        let mut devices: Vec<DeviceReasons> = devices.collect();
-        if inputs.is_of_board() {
-            self.count_boards_once(&mut devices);
-        }
-        let behind = devices.iter().map(|it| self.behind_of(it.device));
+        let behind = devices.iter().map(|it| self.holdings.behind(it.device));
         let (least, most) = (behind.clone().min()?, behind.max()?);
         let lag = devices.iter().filter_map(|it| Some(it.times?.lag_ms)).max();
         let at = |instant| instant_time(instant - most, self.frame.step_ms);
@@ -106,7 +108,7 @@ impl Reader<'_> {
                 time: at(instant).date(),
                 number: tally.number,
                 answering: of.valid,
-                counted: tally.counted,
+                counted: tally.counted.devices,
                 missing: of.missing + of.missing_at_most,
             });
         Some(Reasons {
@@ -121,86 +123,29 @@ impl Reader<'_> {
         })
     }
 
-    /// Leaves the reading that all instances of a board repeat to the first of them.
-    fn count_boards_once(&self, devices: &mut [DeviceReasons]) {
-        let board = |of: &DeviceReasons| self.layout.devices[of.device as usize].board;
-        for of_board in devices.chunk_by_mut(|one, other| board(one) == board(other)) {
-            let count = of_board.first().map_or(0, |it| it.outcomes.len());
-            let mut is_seen = vec![false; count];
-            for outcomes in of_board.iter_mut().map(|it| &mut it.outcomes) {
-                for (outcome, is_seen) in outcomes.iter_mut().zip(&mut is_seen) {
-                    if *is_seen {
-                        (outcome.state, outcome.reading) = (ReadingOutcome::NoReading, None);
-                    }
-                    *is_seen |= outcome.reading.is_some();
-                }
-            }
-        }
-    }
-
-    fn device_reasons(
-        &self,
-        of: &OfDevice<'_>,
-        members: &[Member],
-        own: &[DeviceReading],
-        measure: &Measure,
-        span: Span,
-    ) -> DeviceReasons {
-        let device = members[0].device;
-        let counts = Counts::of(*measure);
-        let held = self.held(device, span);
-        let outcomes = own
-            .iter()
-            .zip(held)
-            .enumerate()
-            .map(|(place, (seen, is_held))| {
-                let (state, reading) = match of.outcome(place, seen) {
-                    Outcome::Answers { reading, is_held } => {
-                        (counts.outcome(&reading, is_held), Some(reading))
-                    }
-                    Outcome::ActivityUnknown { reading } => {
-                        (ReadingOutcome::ActivityUnknown, Some(reading))
-                    }
-                    Outcome::Missing => (ReadingOutcome::Missing, None),
-                    Outcome::Lost => (ReadingOutcome::Lost, None),
-                    Outcome::Outside => (ReadingOutcome::Outside, None),
-                    Outcome::NoReading => (ReadingOutcome::NoReading, None),
-                };
-                InstantOutcome {
-                    state,
-                    reading,
-                    is_held,
-                }
-            });
-        let inputs = Inputs::of(measure);
+    fn device_reasons(&self, of: &OfDevice<'_>, inputs: Inputs, span: Span) -> DeviceReasons {
+        let value = inputs.shown_by().next();
+        let idle = inputs.of_active.then(|| self.idle(of.device, inputs));
         DeviceReasons {
-            device,
-            members: members.to_vec(),
-            signal: inputs
-                .shown_by()
-                .next()
-                .and_then(|value| self.signal_of(device, value, span)),
-            times: self.times(device),
-            outcomes: outcomes.collect(),
-            idle: inputs
-                .of_active
-                .then(|| self.idle(device, inputs))
-                .flatten(),
+            device: of.device,
+            members: of.members.to_vec(),
+            signal: value.and_then(|value| self.signal_of(of.device, value, span.last)),
+            times: self.times(of.device),
+            outcomes: Vec::with_capacity(span.len()),
+            idle: idle.flatten(),
         }
     }
 
     /// Since when a held device has not been in use, as far back as the longest window.
     fn idle(&self, device: u32, inputs: Inputs) -> Option<IdleSince> {
         let span = self.span(Some(millis(self.policy.max_window)));
-        let mut readings = Vec::new();
-        self.read(device, inputs, span, &mut readings);
-        let held = self.held(device, span);
         let (mut since, mut or_longer) = (None, true);
-        for (seen, is_held) in readings.iter().zip(held).rev() {
+        for instant in span.instants().rev() {
+            let seen = self.read(device, inputs, instant);
             if seen.is_missing() || seen.active.is_none() {
                 break;
             }
-            if seen.active == Some(true) || !is_held {
+            if seen.active == Some(true) || !self.is_held(device, instant) {
                 or_longer = false;
                 break;
             }
@@ -210,5 +155,21 @@ impl Reader<'_> {
             since: since?.date(),
             or_longer,
         })
+    }
+}
+
+fn instant_outcome(outcome: Outcome, counts: Counts, is_held: bool) -> InstantOutcome {
+    let (state, reading) = match outcome {
+        Outcome::Answers { reading, is_held } => (counts.outcome(&reading, is_held), Some(reading)),
+        Outcome::ActivityUnknown { reading } => (ReadingOutcome::ActivityUnknown, Some(reading)),
+        Outcome::Missing => (ReadingOutcome::Missing, None),
+        Outcome::Lost => (ReadingOutcome::Lost, None),
+        Outcome::Outside => (ReadingOutcome::Outside, None),
+        Outcome::NoReading => (ReadingOutcome::NoReading, None),
+    };
+    InstantOutcome {
+        state,
+        reading,
+        is_held,
     }
 }

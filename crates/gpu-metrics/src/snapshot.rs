@@ -7,13 +7,13 @@ use std::time::Duration;
 use apimachinery::time::{Timestamp, millis};
 
 use crate::absence::{Absence, DeviceTimes};
-use crate::claim::Holdings;
 use crate::grid::RowId;
+use crate::holding::Holdings;
 use crate::layout::{ClaimId, Layout, Member, Object};
 use crate::line::Line;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, MetricSpec, Policy};
-use crate::reading::{Inputs, Reader, Span};
+use crate::reading::{AHEAD_MS, Inputs, Reader, Span};
 use crate::reasons::Reasons;
 use crate::source::LATENESS_MAX_MS;
 use crate::store::Frame;
@@ -44,10 +44,10 @@ impl Snapshot {
         policy: Arc<Policy>,
         metrics: Arc<[MetricSpec]>,
     ) -> Self {
-        let step_ms = frame.step_ms;
         let longest_ms = millis(policy.max_window) + LATENESS_MAX_MS;
-        let last = (frame.now.millis() + crate::reading::AHEAD_MS).div_euclid(step_ms);
-        let holdings = Holdings::of(&frame, &layout, (last - longest_ms / step_ms - 1, last));
+        let last = (frame.now.millis() + AHEAD_MS).div_euclid(frame.step_ms);
+        let first = last - longest_ms / frame.step_ms - 1;
+        let holdings = Holdings::of(&frame, &layout, Span { first, last });
         let mut snapshot = Self {
             frame,
             layout,
@@ -103,7 +103,7 @@ impl Snapshot {
         let Some(first) = measures.first() else {
             return Vec::new();
         };
-        let readings = Readings::of_all(reader, Inputs::of(first), span);
+        let readings = Readings::of(reader, None, Inputs::of(first), span);
         let mut tallies = Tallies::of(measures, span);
         let mut values = |object: &Object, to: &mut Vec<Option<Value>>| {
             let of = (measures, self.policy.formula);
@@ -194,7 +194,7 @@ impl Snapshot {
         let mut tallies = Tallies::of(measures, span);
         let mut values = Vec::with_capacity(objects.len());
         let mut evaluate = |object: &Object, to: &mut Vec<Option<Value>>| {
-            let readings = Readings::of_object(&reader, object, inputs, span);
+            let readings = Readings::of(&reader, Some(object), inputs, span);
             reader.values(object, &readings, (measures, formula), &mut tallies, to);
         };
         if *measure == Measure::OriginalAverage {
@@ -244,8 +244,7 @@ impl Snapshot {
     /// Whether the pod of a claim holds its device at the end of the window.
     #[must_use]
     pub fn holds(&self, claim: ClaimId, device: u32) -> bool {
-        let reader = self.reader();
-        let end = reader.span(None).last - reader.behind_of(device);
+        let end = self.reader().end() - self.holdings.behind(device);
         self.holdings.holds(claim, end)
     }
 

@@ -15,6 +15,7 @@ use crate::gaps::Gaps;
 use crate::grid::{Columns, Reading, RowId};
 use crate::line::Line;
 use crate::policy::Policy;
+use crate::reading::AHEAD_MS;
 use crate::signal::{SignalId, SignalSpec, Unit};
 use crate::source::{Heard, LATENESS_MAX_MS, SourceId, Sources};
 use crate::unit::Scale;
@@ -133,6 +134,8 @@ pub struct Frame {
     /// By line; the times of a free place lie outside of all windows.
     pub times: Arc<[LineTimes]>,
     pub sources: Arc<Sources>,
+    /// By source, how many instants it is behind one without lateness.
+    behind: Vec<i64>,
     /// The fields of sources whose unit is unknown, by the place of the field's name.
     pub unknown_units: Vec<(SourceId, SignalId, u8)>,
     pub(crate) percent_as_ratio: Option<bool>,
@@ -600,13 +603,17 @@ impl Store {
             },
             None => LineTimes::NONE,
         });
+        let step_ms = self.step_ms();
+        let end = |lag_ms: i64| (now.millis() - lag_ms + AHEAD_MS).div_euclid(step_ms);
+        let sources = self.sources.all().iter();
         let doubt_ms = millis(self.policy.max_window);
         let since = Timestamp::from_millis(now.millis() - doubt_ms);
         Frame {
             now,
-            step_ms: self.step_ms(),
+            step_ms,
             signals: self.signals.clone(),
             times: times.collect(),
+            behind: sources.map(|it| end(0) - end(it.lag_ms)).collect(),
             sources: Arc::new(self.sources.clone()),
             unknown_units: match self.policy.percent_as_ratio {
                 Some(_) => Vec::new(),
@@ -693,6 +700,25 @@ impl Frame {
     pub(crate) fn is_frozen(&self, row: RowId, at: Timestamp) -> bool {
         let (since, until) = self.times[row.0 as usize].frozen;
         since < at && at < until
+    }
+
+    /// The times of lines.
+    pub(crate) fn times_of<'a>(
+        &'a self,
+        rows: &'a [RowId],
+    ) -> impl Iterator<Item = &'a LineTimes> + Clone {
+        rows.iter().map(|row| &self.times[row.0 as usize])
+    }
+
+    /// How many instants a source is behind one without lateness.
+    #[inline]
+    pub(crate) fn behind(&self, source: SourceId) -> i64 {
+        self.behind.get(usize::from(source.0)).copied().unwrap_or(0)
+    }
+
+    /// The same of the latest source.
+    pub(crate) fn latest_behind(&self) -> i64 {
+        self.behind.iter().max().copied().unwrap_or(0)
     }
 
     /// The first sample of lines after a time, of any field.

@@ -5,6 +5,7 @@ use apimachinery::time::{Timestamp, millis};
 use crate::grid::instant_time;
 use crate::layout::Object;
 use crate::metric::Value;
+use crate::outcome::Outcome;
 use crate::policy::{Formula, Measure, Over, Policy, Reducer};
 use crate::reading::{AHEAD_MS, Inputs, Reader, Span};
 use crate::tally::{Readings, Tallies};
@@ -32,7 +33,7 @@ impl Reader<'_> {
     pub(crate) fn span(&self, asked_ms: Option<i64>) -> Span {
         let step_ms = self.frame.step_ms;
         let window_ms = window_ms(self.policy, asked_ms);
-        let last = (self.frame.now.millis() + AHEAD_MS).div_euclid(step_ms);
+        let last = self.end();
         let instants = (window_ms + step_ms - 1) / step_ms;
         Span {
             first: last - instants.max(1) + 1,
@@ -98,22 +99,22 @@ impl Reader<'_> {
 
     /// `plain`: the mean over devices of each device's mean over time.
     fn mean_of_device_means(&self, object: &Object, readings: &Readings) -> Option<f64> {
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for (place, members) in crate::tally::devices_of(object).enumerate() {
-            let of_device = crate::tally::OfDevice::new(self, object, members, readings);
-            let own = readings.get(place, members[0].device).iter().enumerate();
-            let answers = own.filter_map(|(place, seen)| match of_device.outcome(place, seen) {
-                crate::tally::Outcome::Answers { reading, .. } => Some(reading.value),
-                _ => None,
-            });
-            let values: Vec<f64> = answers.collect();
-            if !values.is_empty() {
-                let share = self.layout.devices[members[0].device as usize].weight;
-                sum += share * (values.iter().sum::<f64>() / values.len() as f64);
-                weight += share;
+        let mut of_devices: Vec<(u32, f64, f64)> = Vec::new();
+        self.each_outcome(object, readings, |of, _, outcome| {
+            let Outcome::Answers { reading, .. } = outcome else {
+                return;
+            };
+            match of_devices.last_mut().filter(|it| it.0 == of.device) {
+                Some((_, sum, count)) => (*sum, *count) = (*sum + reading.value, *count + 1.0),
+                None => of_devices.push((of.device, reading.value, 1.0)),
             }
-        }
-        (weight > 0.0).then(|| sum / weight)
+        });
+        let weight = |device: u32| self.layout.devices[device as usize].weight;
+        let weights = of_devices.iter().map(|(device, ..)| weight(*device));
+        let weights: f64 = weights.sum();
+        let sums = of_devices.iter();
+        let sums = sums.map(|(device, sum, count)| weight(*device) * (sum / count));
+        (weights > 0.0).then(|| sums.sum::<f64>() / weights)
     }
 }
 

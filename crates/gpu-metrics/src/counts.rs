@@ -1,0 +1,226 @@
+//! How a measure counts the devices of an object at an instant, and whether enough of them
+//! answer.
+
+use crate::explain::ReadingOutcome;
+use crate::policy::{DeviceValue, Measure, Over, Reducer};
+use crate::reading::DeviceReading;
+use crate::signal::Unit;
+use crate::tally::Answering;
+
+/// The share of devices that may be missing from a mean or a maximum.
+const SHARE_OF_MEANS: f64 = 0.5;
+
+/// The share by which a mean or a maximum may change with the missing devices at their last
+/// readings.
+const CHANGE_OF_MEANS: f64 = 0.1;
+
+/// The least such bound in percentage points, for values in percent.
+const POINTS: f64 = 2.0;
+
+/// A tolerance: rounding must not decide whether nine of ten devices are enough.
+const ROUNDING: f64 = 1e-9;
+
+/// The devices that a measure covers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Total {
+    pub(crate) devices: u32,
+    /// The sum of their values; in means by weight.
+    sum: f64,
+    weight: f64,
+    max: f64,
+}
+
+impl Total {
+    fn add(&mut self, value: f64, weight: f64) {
+        self.devices += 1;
+        self.sum += weight * value;
+        self.weight += weight;
+        self.max = self.max.max(value);
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            devices: self.devices + other.devices,
+            sum: self.sum + other.sum,
+            weight: self.weight + other.weight,
+            max: self.max.max(other.max),
+        }
+    }
+}
+
+/// The totals of one measure at an instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) counted: Total,
+    /// Missing devices that would count, at their last readings.
+    missing: Total,
+    /// Missing devices that were never read.
+    never: u32,
+    /// The object's number; `None`: too few devices answered.
+    pub(crate) number: Option<f64>,
+}
+
+/// How a measure counts devices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    measure: Measure,
+    /// Whether a device must be held; `None`: either.
+    held: Option<bool>,
+    /// Whether a device must be active; `None`: either.
+    active: Option<bool>,
+    reducer: Reducer,
+}
+
+impl Counts {
+    pub(crate) fn of(measure: Measure) -> Self {
+        let (held, active, reducer) = match measure {
+            Measure::Devices { over, reducer, .. } => match over {
+                Over::Active => (None, Some(true), reducer),
+                Over::Held => (Some(true), None, reducer),
+                Over::All => (None, None, reducer),
+            },
+            Measure::OriginalAverage => (None, None, Reducer::Mean),
+            Measure::HeldCount => (Some(true), None, Reducer::Sum),
+            Measure::ActiveCount => (Some(true), Some(true), Reducer::Sum),
+            Measure::IdleCount => (Some(true), Some(false), Reducer::Sum),
+        };
+        Self {
+            measure,
+            held,
+            active,
+            reducer,
+        }
+    }
+
+    fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
+        let zeros = self.measure != Measure::OriginalAverage;
+        (zeros || seen.value != 0.0)
+            && self.held.is_none_or(|wanted| wanted == is_held)
+            && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
+    }
+
+    /// The outcome of a reading.
+    pub(crate) fn outcome(self, seen: &DeviceReading, is_held: bool) -> ReadingOutcome {
+        match seen.active {
+            None => ReadingOutcome::ActivityUnknown,
+            Some(_) if self.includes(seen, is_held) => ReadingOutcome::Counted,
+            Some(_) if self.held.is_some() && !is_held => ReadingOutcome::NotHeld,
+            Some(true) => ReadingOutcome::Active,
+            Some(false) => ReadingOutcome::Idle,
+        }
+    }
+
+    pub(crate) fn is_of_values(self) -> bool {
+        matches!(
+            self.measure,
+            Measure::Devices { .. } | Measure::OriginalAverage
+        )
+    }
+
+    /// What a device adds: its value, with a weight in means; in counts itself.
+    fn amount(self, value: f64, weight: f64) -> (f64, f64) {
+        match self.reducer {
+            _ if !self.is_of_values() => (1.0, 1.0),
+            Reducer::Sum => (value, 1.0),
+            Reducer::Mean | Reducer::Max => (value, weight),
+        }
+    }
+
+    /// Adds a device that answers.
+    pub(crate) fn add(self, seen: &DeviceReading, is_held: bool, to: &mut Tally) {
+        if self.includes(seen, is_held) {
+            let (value, weight) = self.amount(seen.value, seen.weight);
+            to.counted.add(value, weight);
+        }
+    }
+
+    /// Adds a missing device, with its last reading and that reading's weight.
+    pub(crate) fn miss(self, last: Option<(f64, f64)>, to: &mut Tally) {
+        let Some((value, weight)) = last else {
+            match self.is_of_values() {
+                true => to.never += 1,
+                false => to.missing.add(1.0, 1.0),
+            }
+            return;
+        };
+        if self.active.is_none_or(|wanted| wanted == (value > 0.0)) {
+            let (value, weight) = self.amount(value, weight);
+            to.missing.add(value, weight);
+        }
+    }
+
+    /// The object's number at the instant, if enough devices answer.
+    pub(crate) fn number(self, tally: &Tally, of: &Answering, min_devices: f64) -> Option<f64> {
+        let is_held = matches!(
+            self.measure,
+            Measure::Devices {
+                over: Over::Held,
+                ..
+            }
+        );
+        let is_none_held = is_held && tally.counted.devices == 0;
+        let is_defined = of.valid > 0 && !is_none_held && self.is_defined(tally, of, min_devices);
+        is_defined.then(|| self.value(&tally.counted, of))
+    }
+
+    fn is_defined(self, tally: &Tally, of: &Answering, min_devices: f64) -> bool {
+        let few = |missing: u32, share: f64| {
+            let missing = f64::from(missing);
+            missing <= share * (f64::from(of.valid) + missing) + ROUNDING
+        };
+        let missing = of.missing + of.missing_at_most;
+        match self.measure {
+            // Held devices are known without an answer, except those that may be shared.
+            Measure::HeldCount => return few(of.missing_at_most, 1.0 - min_devices),
+            Measure::OriginalAverage => return true,
+            _ => {}
+        }
+        if self.reducer != Reducer::Sum {
+            return few(missing, SHARE_OF_MEANS) && self.is_near(tally, of);
+        }
+        let share = 1.0 - min_devices;
+        // A GPU that was never read counts with the largest reading of the object.
+        let sum = tally.missing.sum + f64::from(tally.never) * tally.counted.max;
+        few(missing, share) && sum <= share * (tally.counted.sum + sum) + ROUNDING
+    }
+
+    /// Whether a number other than a sum changes little if the missing devices are added with
+    /// their last readings.
+    fn is_near(self, tally: &Tally, of: &Answering) -> bool {
+        if tally.missing.devices == 0 {
+            return true;
+        }
+        let number = self.value(&tally.counted, of);
+        let whole = self.value(&tally.counted.plus(&tally.missing), of);
+        let points = if is_percent(&self.measure) {
+            POINTS
+        } else {
+            0.0
+        };
+        let most = (CHANGE_OF_MEANS * number.abs()).max(points);
+        (whole - number).abs() <= most + ROUNDING
+    }
+
+    fn value(self, total: &Total, of: &Answering) -> f64 {
+        match self.reducer {
+            _ if self.measure == Measure::HeldCount => total.sum + f64::from(of.missing),
+            Reducer::Mean if total.weight > 0.0 => total.sum / total.weight,
+            Reducer::Mean => 0.0,
+            Reducer::Sum => total.sum,
+            Reducer::Max => total.max,
+        }
+    }
+}
+
+fn is_percent(measure: &Measure) -> bool {
+    let Measure::Devices { value, .. } = measure else {
+        return false;
+    };
+    match value {
+        DeviceValue::MemoryUtilization
+        | DeviceValue::GpuUtilization
+        | DeviceValue::MemoryUsedPercent => true,
+        DeviceValue::Signal(signal) => matches!(signal.unit(), Unit::Percent | Unit::Ratio),
+        DeviceValue::MemoryUsed | DeviceValue::PowerUsage => false,
+    }
+}

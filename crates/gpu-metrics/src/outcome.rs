@@ -1,0 +1,202 @@
+//! What a device contributes to an object at an instant.
+
+use std::cell::OnceCell;
+
+use crate::layout::{Member, Object, Scope};
+use crate::policy::{DeviceValue, Shared};
+use crate::reading::{DeviceReading, Inputs, Reader};
+use crate::signal::SignalId;
+use crate::tally::Readings;
+
+/// The outcome of a device for an object at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// It has a reading.
+    Answers {
+        reading: DeviceReading,
+        is_held: bool,
+    },
+    /// It has a reading, but not the one that decides whether it is active.
+    ActivityUnknown { reading: DeviceReading },
+    /// A live pod holds it, and it has no reading.
+    Missing,
+    /// It has not been reported for longer than a window, though its exporter answers.
+    Lost,
+    /// Its reading does not belong to the object.
+    Outside,
+    /// It has no reading of its own, and none is expected.
+    NoReading,
+}
+
+/// A device of an object.
+pub(crate) struct OfDevice<'a> {
+    reader: &'a Reader<'a>,
+    object: &'a Object,
+    pub(crate) members: &'a [Member],
+    pub(crate) device: u32,
+    inputs: Inputs,
+    /// The signal of which processes may report shares.
+    shares: Option<SignalId>,
+    is_lost: OnceCell<bool>,
+}
+
+/// The members of an object by device.
+pub(crate) fn devices_of(object: &Object) -> impl Iterator<Item = &[Member]> {
+    object
+        .members
+        .chunk_by(|one, other| one.device == other.device)
+}
+
+impl Reader<'_> {
+    /// Calls `with` for each device of an object at each instant, a place of the span. The
+    /// reading that all instances of a board repeat counts for the first of them.
+    pub(crate) fn each_outcome(
+        &self,
+        object: &Object,
+        readings: &Readings,
+        mut with: impl FnMut(&OfDevice<'_>, usize, Outcome),
+    ) {
+        let mut board: Option<(u32, Vec<bool>)> = None;
+        for (place, members) in devices_of(object).enumerate() {
+            let of = OfDevice::new(self, object, members, readings.inputs);
+            let own = readings.get(place, of.device);
+            let first = readings.span.first - self.holdings.behind(of.device);
+            if readings.inputs.is_of_board() {
+                let of_device = self.layout.devices[of.device as usize].board;
+                board = board.filter(|(known, _)| *known == of_device);
+                board.get_or_insert_with(|| (of_device, vec![false; own.len()]));
+            }
+            for (place, seen) in own.iter().enumerate() {
+                let is_read = board.as_mut().and_then(|(_, read)| read.get_mut(place));
+                let is_repeated = is_read.is_some_and(|is_read| {
+                    std::mem::replace(is_read, *is_read || !seen.is_missing())
+                });
+                let outcome = match is_repeated {
+                    true => Outcome::NoReading,
+                    false => of.outcome(first + place as i64, seen),
+                };
+                with(&of, place, outcome);
+            }
+        }
+    }
+}
+
+impl<'a> OfDevice<'a> {
+    fn new(
+        reader: &'a Reader<'a>,
+        object: &'a Object,
+        members: &'a [Member],
+        inputs: Inputs,
+    ) -> Self {
+        let device = members[0].device;
+        let has_shares =
+            object.scope != Scope::Devices && reader.layout.devices[device as usize].has_processes;
+        let shares = match inputs.shown_by().next() {
+            Some(DeviceValue::GpuUtilization) => Some(SignalId::GPU_UTIL),
+            Some(DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent) => {
+                Some(SignalId::FB_USED)
+            }
+            _ => None,
+        };
+        Self {
+            reader,
+            object,
+            members,
+            device,
+            inputs,
+            shares: shares.filter(|_| has_shares),
+            is_lost: OnceCell::new(),
+        }
+    }
+
+    /// The claims of the object's pods; of a node or the cluster, all of them.
+    fn any_claim(&self, mut is: impl FnMut(u32) -> bool) -> bool {
+        match self.object.scope {
+            Scope::Devices => {
+                let mut claims = self.reader.layout.claims_of(self.device).iter();
+                claims.any(|claim| is(*claim))
+            }
+            Scope::Pod | Scope::Pods => self.members.iter().filter_map(|it| it.claim).any(is),
+        }
+    }
+
+    /// The outcome at an instant, by the time of the device's source, with this reading.
+    #[inline]
+    fn outcome(&self, instant: i64, seen: &DeviceReading) -> Outcome {
+        let holdings = self.reader.holdings;
+        if seen.is_missing() || seen.at < self.object.created {
+            // A live pod of the object holds the device.
+            let is_awaited =
+                |claim| holdings.get(claim).is_current && holdings.holds(claim, instant);
+            return match self.any_claim(is_awaited) {
+                true if self.is_lost() => Outcome::Lost,
+                true => Outcome::Missing,
+                false if seen.is_missing() => Outcome::NoReading,
+                false => Outcome::Outside,
+            };
+        }
+        let is_held = self.any_claim(|claim| holdings.holds(claim, instant));
+        let is_member = match self.object.scope {
+            Scope::Devices => is_held || !self.is_displaced(instant),
+            Scope::Pod | Scope::Pods => is_held,
+        };
+        if !is_member {
+            return Outcome::Outside;
+        }
+        let reading = self.own_share(instant, *seen);
+        match reading.active {
+            Some(_) => Outcome::Answers { reading, is_held },
+            None => Outcome::ActivityUnknown { reading },
+        }
+    }
+
+    /// Whether every series of the device names a pod that holds others instead: it has got
+    /// another name.
+    fn is_displaced(&self, instant: i64) -> bool {
+        let (layout, holdings) = (self.reader.layout, self.reader.holdings);
+        let claims = layout.claims_of(self.device);
+        let lost = claims.iter().filter(|it| holdings.loses(**it, instant));
+        let lines = lost.map(|it| layout.claims[*it as usize].lines.len());
+        let lines: usize = lines.sum();
+        lines > 0 && lines == layout.lines_of(self.device).len()
+    }
+
+    /// The part of a device's reading that belongs to the object: what its processes report,
+    /// or what is configured for pods that share it.
+    #[inline]
+    fn own_share(&self, instant: i64, mut reading: DeviceReading) -> DeviceReading {
+        let (reader, policy) = (self.reader, self.reader.policy);
+        let share = self.shares.and_then(|signal| {
+            let share = reader.share(self.members, signal, &reading)?;
+            let value = self.inputs.shown_by().next();
+            let is_percent = value == Some(DeviceValue::MemoryUsedPercent);
+            Some(if is_percent {
+                100.0 * share / reading.weight
+            } else {
+                share
+            })
+        });
+        if let Some(share) = share {
+            reading.value = share;
+        } else if self.object.scope == Scope::Pod && policy.shared == Shared::Split {
+            let claims = reader.layout.claims_of(self.device).iter();
+            let holders = claims.filter(|claim| reader.holdings.holds(**claim, instant));
+            reading.value /= holders.count().max(1) as f64;
+        }
+        reading
+    }
+
+    /// Whether the device has not been reported for longer than a window while another
+    /// device of its exporter was.
+    fn is_lost(&self) -> bool {
+        let is_lost = || self.reader.is_lost(self.device, self.inputs);
+        *self.is_lost.get_or_init(is_lost)
+    }
+
+    /// Its last reading, and that reading's weight.
+    pub(crate) fn last(&self) -> Option<(f64, f64)> {
+        let mut shown_by = self.inputs.shown_by();
+        let end = self.reader.end();
+        shown_by.find_map(|value| self.reader.last(self.device, value, end))
+    }
+}
