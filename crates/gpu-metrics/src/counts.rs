@@ -60,10 +60,22 @@ pub(crate) struct Tally {
     pub(crate) number: Option<f64>,
 }
 
+/// What a device adds to a total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Amount {
+    Device,
+    Value,
+    /// Its value by its weight.
+    Weighted,
+}
+
 /// How a measure counts devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     measure: Measure,
+    amount: Amount,
+    /// Whether a device whose value is 0 counts.
+    zeros: bool,
     /// Whether a device must be held; `None`: either.
     held: Option<bool>,
     /// Whether a device must be active; `None`: either.
@@ -84,17 +96,24 @@ impl Counts {
             Measure::ActiveCount => (Some(true), Some(true), Reducer::Sum),
             Measure::IdleCount => (Some(true), Some(false), Reducer::Sum),
         };
+        let amount = match (measure, reducer) {
+            (Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount, _) => Amount::Device,
+            (_, Reducer::Sum) => Amount::Value,
+            (_, Reducer::Mean | Reducer::Max) => Amount::Weighted,
+        };
         Self {
             measure,
+            amount,
+            zeros: measure != Measure::OriginalAverage,
             held,
             active,
             reducer,
         }
     }
 
+    #[inline]
     fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
-        let zeros = self.measure != Measure::OriginalAverage;
-        (zeros || seen.value != 0.0)
+        (self.zeros || seen.value != 0.0)
             && self.held.is_none_or(|wanted| wanted == is_held)
             && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
     }
@@ -111,26 +130,23 @@ impl Counts {
     }
 
     pub(crate) fn is_of_values(self) -> bool {
-        matches!(
-            self.measure,
-            Measure::Devices { .. } | Measure::OriginalAverage
-        )
+        self.amount != Amount::Device
     }
 
-    /// What a device adds: its value, with a weight in means; in counts itself.
-    fn amount(self, value: f64, weight: f64) -> (f64, f64) {
-        match self.reducer {
-            _ if !self.is_of_values() => (1.0, 1.0),
-            Reducer::Sum => (value, 1.0),
-            Reducer::Mean | Reducer::Max => (value, weight),
+    #[inline]
+    fn include(self, value: f64, weight: f64, to: &mut Total) {
+        match self.amount {
+            Amount::Device => to.add(1.0, 1.0),
+            Amount::Value => to.add(value, 1.0),
+            Amount::Weighted => to.add(value, weight),
         }
     }
 
     /// Adds a device that answers.
+    #[inline]
     pub(crate) fn add(self, seen: &DeviceReading, is_held: bool, to: &mut Tally) {
         if self.includes(seen, is_held) {
-            let (value, weight) = self.amount(seen.value, seen.weight);
-            to.counted.add(value, weight);
+            self.include(seen.value, seen.weight, &mut to.counted);
         }
     }
 
@@ -144,8 +160,7 @@ impl Counts {
             return;
         };
         if self.active.is_none_or(|wanted| wanted == (value > 0.0)) {
-            let (value, weight) = self.amount(value, weight);
-            to.missing.add(value, weight);
+            self.include(value, weight, &mut to.missing);
         }
     }
 

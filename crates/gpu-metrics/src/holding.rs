@@ -205,7 +205,9 @@ impl Holdings {
         is_there.then(is_chosen)
     }
 
-    fn holds_always(&self, claim: ClaimId) -> bool {
+    /// Whether the pod of a claim holds its device at all instants.
+    #[inline]
+    pub(crate) fn holds_always(&self, claim: ClaimId) -> bool {
         let holding = self.get(claim);
         holding.chosen.is_none()
             && holding.from <= self.span.first

@@ -66,6 +66,13 @@ impl Reader<'_> {
                 board = board.filter(|(known, _)| *known == of_device);
                 board.get_or_insert_with(|| (of_device, vec![false; own.len()]));
             }
+            if board.is_none() && of.always_answers(own) {
+                for (place, seen) in own.iter().enumerate() {
+                    let (reading, is_held) = (*seen, true);
+                    with(&of, place, Outcome::Answers { reading, is_held });
+                }
+                continue;
+            }
             for (place, seen) in own.iter().enumerate() {
                 let is_read = board.as_mut().and_then(|(_, read)| read.get_mut(place));
                 let is_repeated = is_read.is_some_and(|is_read| {
@@ -118,6 +125,20 @@ impl<'a> OfDevice<'a> {
             }
             Scope::Pod | Scope::Pods => self.members.iter().filter_map(|it| it.claim).any(is),
         }
+    }
+
+    /// Whether a pod of the object holds the device at all instants, and it answers as a whole:
+    /// so it is almost always.
+    fn always_answers(&self, readings: &[DeviceReading]) -> bool {
+        let holdings = self.reader.holdings;
+        let is_split =
+            self.object.scope == Scope::Pod && self.reader.policy.shared == Shared::Split;
+        let mut readings = readings.iter();
+        self.shares.is_none()
+            && !is_split
+            && self.any_claim(|claim| holdings.holds_always(claim))
+            && readings
+                .all(|it| !it.is_missing() && it.active.is_some() && it.at >= self.object.created)
     }
 
     /// The outcome at an instant, by the time of the device's source, with this reading.
