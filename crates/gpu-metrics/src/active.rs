@@ -3,7 +3,7 @@
 use apimachinery::time::millis;
 
 use crate::policy::{Activity, ActivityCondition, DeviceValue};
-use crate::reading::Reader;
+use crate::reading::{Reader, Run};
 use crate::signal::Unit;
 
 impl Reader<'_> {
@@ -13,19 +13,21 @@ impl Reader<'_> {
         device: u32,
         value: DeviceValue,
         own: f64,
-        instant: i64,
+        run: &mut Run,
     ) -> Option<bool> {
-        let now = self.is_active(device, value, own, instant);
-        let held = millis(self.policy.hold) / self.frame.step_ms;
+        let (now, held) = (run.last, millis(self.policy.hold) / self.frame.step_ms);
+        let is_own = self.policy.activity == Activity::OwnValueAboveZero && is_utilization(value);
+        if !is_own || held > 0 {
+            run.first = now;
+        }
         let was = |earlier: i64| {
             let own = self.value(device, value, earlier);
             let own = own.map_or(f64::NAN, |(own, _)| own.value);
             self.is_active(device, value, own, earlier) == Some(true)
         };
-        match now {
-            Some(true) => now,
-            _ if (instant - held..instant).any(was) => Some(true),
-            _ => now,
+        match self.is_active(device, value, own, now) {
+            Some(false) | None if (now - held..now).any(was) => Some(true),
+            is_active => is_active,
         }
     }
 

@@ -48,16 +48,13 @@ impl Total {
     }
 }
 
-/// The totals of one measure at an instant.
+/// Missing devices of one measure at an instant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) counted: Total,
-    /// Missing devices that would count, at their last readings.
-    missing: Total,
-    /// Missing devices that were never read.
+pub(crate) struct Missing {
+    /// Those that would count, at their last readings.
+    total: Total,
+    /// Those that were never read.
     never: u32,
-    /// The object's number; `None`: too few devices answered.
-    pub(crate) number: Option<f64>,
 }
 
 /// What a device adds to a total.
@@ -74,8 +71,6 @@ enum Amount {
 pub(crate) struct Counts {
     measure: Measure,
     amount: Amount,
-    /// Whether a device whose value is 0 counts.
-    zeros: bool,
     /// Whether a device must be held; `None`: either.
     held: Option<bool>,
     /// Whether a device must be active; `None`: either.
@@ -91,7 +86,7 @@ impl Counts {
                 Over::Held => (Some(true), None, reducer),
                 Over::All => (None, None, reducer),
             },
-            Measure::OriginalAverage => (None, None, Reducer::Mean),
+            Measure::OriginalAverage => (None, Some(true), Reducer::Mean),
             Measure::HeldCount => (Some(true), None, Reducer::Sum),
             Measure::ActiveCount => (Some(true), Some(true), Reducer::Sum),
             Measure::IdleCount => (Some(true), Some(false), Reducer::Sum),
@@ -104,7 +99,6 @@ impl Counts {
         Self {
             measure,
             amount,
-            zeros: measure != Measure::OriginalAverage,
             held,
             active,
             reducer,
@@ -113,8 +107,7 @@ impl Counts {
 
     #[inline]
     fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
-        (self.zeros || seen.value != 0.0)
-            && self.held.is_none_or(|wanted| wanted == is_held)
+        self.held.is_none_or(|wanted| wanted == is_held)
             && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
     }
 
@@ -144,69 +137,69 @@ impl Counts {
 
     /// Adds a device that answers.
     #[inline]
-    pub(crate) fn add(self, seen: &DeviceReading, is_held: bool, to: &mut Tally) {
+    pub(crate) fn add(self, seen: &DeviceReading, is_held: bool, to: &mut Total) {
         if self.includes(seen, is_held) {
-            self.include(seen.value, seen.weight, &mut to.counted);
+            self.include(seen.value, seen.weight, to);
         }
     }
 
     /// Adds a missing device, with its last reading and that reading's weight.
-    pub(crate) fn miss(self, last: Option<(f64, f64)>, to: &mut Tally) {
+    pub(crate) fn miss(self, last: Option<(f64, f64)>, to: &mut Missing) {
         let Some((value, weight)) = last else {
             match self.is_of_values() {
                 true => to.never += 1,
-                false => to.missing.add(1.0, 1.0),
+                false => to.total.add(1.0, 1.0),
             }
             return;
         };
         if self.active.is_none_or(|wanted| wanted == (value > 0.0)) {
-            self.include(value, weight, &mut to.missing);
+            self.include(value, weight, &mut to.total);
         }
     }
 
     /// The object's number at the instant, if enough devices answer.
-    pub(crate) fn number(self, tally: &Tally, of: &Answering, min_devices: f64) -> Option<f64> {
-        let is_held = matches!(
-            self.measure,
-            Measure::Devices {
-                over: Over::Held,
-                ..
-            }
-        );
-        let is_none_held = is_held && tally.counted.devices == 0;
-        let is_defined = of.valid > 0 && !is_none_held && self.is_defined(tally, of, min_devices);
-        is_defined.then(|| self.value(&tally.counted, of))
+    pub(crate) fn number(
+        self,
+        counted: &Total,
+        missing: &Missing,
+        of: &Answering,
+        min_devices: f64,
+    ) -> Option<f64> {
+        let is_held = self.held == Some(true) && self.is_of_values();
+        let is_none_held = is_held && counted.devices == 0;
+        let is_defined = || {
+            of.missing + of.missing_at_most == 0
+                || self.is_defined(counted, missing, of, 1.0 - min_devices)
+        };
+        (of.valid > 0 && !is_none_held && is_defined()).then(|| self.value(counted, of))
     }
 
-    fn is_defined(self, tally: &Tally, of: &Answering, min_devices: f64) -> bool {
+    /// `share` of the devices may be missing from a sum.
+    fn is_defined(self, counted: &Total, missing: &Missing, of: &Answering, share: f64) -> bool {
         let few = |missing: u32, share: f64| {
             let missing = f64::from(missing);
             missing <= share * (f64::from(of.valid) + missing) + ROUNDING
         };
-        let missing = of.missing + of.missing_at_most;
+        let devices = of.missing + of.missing_at_most;
         match self.measure {
             // Held devices are known without an answer, except those that may be shared.
-            Measure::HeldCount => return few(of.missing_at_most, 1.0 - min_devices),
+            Measure::HeldCount => return few(of.missing_at_most, share),
             Measure::OriginalAverage => return true,
             _ => {}
         }
-        if self.reducer != Reducer::Sum {
-            return few(missing, SHARE_OF_MEANS) && self.is_near(tally, of);
+        if self.reducer == Reducer::Sum {
+            // A GPU that was never read counts with the largest reading of the object.
+            let sum = missing.total.sum + f64::from(missing.never) * counted.max;
+            return few(devices, share) && sum <= share * (counted.sum + sum) + ROUNDING;
         }
-        let share = 1.0 - min_devices;
-        // A GPU that was never read counts with the largest reading of the object.
-        let sum = tally.missing.sum + f64::from(tally.never) * tally.counted.max;
-        few(missing, share) && sum <= share * (tally.counted.sum + sum) + ROUNDING
+        few(devices, SHARE_OF_MEANS) && self.is_near(counted, &missing.total, of)
     }
 
     /// Whether a number other than a sum changes little if the missing devices are added with
     /// their last readings.
-    fn is_near(self, tally: &Tally, of: &Answering) -> bool {
-        if tally.missing.devices == 0 {
-            return true;
-        }
-        let number = self.value(&tally.counted, of);
-        let whole = self.value(&tally.counted.plus(&tally.missing), of);
+    fn is_near(self, counted: &Total, missing: &Total, of: &Answering) -> bool {
+        let number = self.value(counted, of);
+        let whole = self.value(&counted.plus(missing), of);
         let points = if is_percent(&self.measure) {
             POINTS
         } else {

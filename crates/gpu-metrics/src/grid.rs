@@ -176,23 +176,26 @@ impl Columns {
 
     /// The reading of `row` that counts at instant `index` of a grid of
     /// `step_ms`: its newest sample, if that is a reading and younger than
-    /// `hold_ms`.
+    /// `hold_ms`. It is the same at the instants before down to `since`, which may rise.
     #[inline]
     pub(crate) fn reading(
         &self,
         row: RowId,
         (index, step_ms): (i64, i64),
         hold_ms: i64,
+        since: &mut i64,
     ) -> Option<Reading> {
         let farthest = (index - hold_ms / step_ms - 1).max(self.first);
         let mut at = index.min(self.first + self.len() - 1);
         while at >= farthest {
             if let Some(sample) = self.sample(row, at, step_ms) {
                 let is_young = index * step_ms - sample.at.millis() < hold_ms;
+                *since = if is_young { at.max(*since) } else { index };
                 return (is_young && !sample.value.is_nan()).then_some(sample);
             }
             at -= 1;
         }
+        *since = index;
         None
     }
 
@@ -327,7 +330,7 @@ mod tests {
 
     fn at(columns: &Columns, instant: i64, hold_secs: i64) -> Option<f64> {
         let hold_ms = hold_secs * 1000;
-        let reading = columns.reading(ROW, (instant, STEP), hold_ms)?;
+        let reading = columns.reading(ROW, (instant, STEP), hold_ms, &mut 0)?;
         Some(reading.value)
     }
 
@@ -376,7 +379,7 @@ mod tests {
             columns.put(RowId(row), sample(9, f64::from(row)), STEP);
         }
         let value = |columns: &Columns, row| {
-            let reading = columns.reading(RowId(row), (1, STEP), 45_000);
+            let reading = columns.reading(RowId(row), (1, STEP), 45_000, &mut 0);
             reading.map(|reading| reading.value)
         };
         for row in 0..1400 {

@@ -34,9 +34,13 @@ pub(crate) struct OfDevice<'a> {
     object: &'a Object,
     pub(crate) members: &'a [Member],
     pub(crate) device: u32,
+    /// The first instant of the span, by the time of its source.
+    first: i64,
     inputs: Inputs,
     /// The signal of which processes may report shares.
     shares: Option<SignalId>,
+    /// The instants at which its reading is that of an instance before it.
+    repeated: Vec<bool>,
     is_lost: OnceCell<bool>,
 }
 
@@ -48,42 +52,27 @@ pub(crate) fn devices_of(object: &Object) -> impl Iterator<Item = &[Member]> {
 }
 
 impl Reader<'_> {
-    /// Calls `with` for each device of an object at each instant, a place of the span. The
-    /// reading that all instances of a board repeat counts for the first of them.
-    pub(crate) fn each_outcome(
+    /// Calls `with` for each device of an object, and its readings. The reading that all
+    /// instances of a board repeat counts for the first of them.
+    pub(crate) fn each_device(
         &self,
         object: &Object,
         readings: &Readings,
-        mut with: impl FnMut(&OfDevice<'_>, usize, Outcome),
+        mut with: impl FnMut(&OfDevice<'_>, &[DeviceReading]),
     ) {
         let mut board: Option<(u32, Vec<bool>)> = None;
         for (place, members) in devices_of(object).enumerate() {
-            let of = OfDevice::new(self, object, members, readings.inputs);
+            let mut of = OfDevice::new(self, object, members, readings);
             let own = readings.get(place, of.device);
-            let first = readings.span.first - self.holdings.behind(of.device);
             if readings.inputs.is_of_board() {
-                let of_device = self.layout.devices[of.device as usize].board;
-                board = board.filter(|(known, _)| *known == of_device);
-                board.get_or_insert_with(|| (of_device, vec![false; own.len()]));
+                let known = self.layout.devices[of.device as usize].board;
+                board = board.filter(|(of_board, _)| *of_board == known);
+                let (_, read) = board.get_or_insert_with(|| (known, vec![false; own.len()]));
+                of.repeated.clone_from(read);
+                let both = read.iter_mut().zip(own);
+                both.for_each(|(read, own)| *read |= !own.is_missing());
             }
-            if board.is_none() && of.always_answers(own) {
-                for (place, seen) in own.iter().enumerate() {
-                    let (reading, is_held) = (*seen, true);
-                    with(&of, place, Outcome::Answers { reading, is_held });
-                }
-                continue;
-            }
-            for (place, seen) in own.iter().enumerate() {
-                let is_read = board.as_mut().and_then(|(_, read)| read.get_mut(place));
-                let is_repeated = is_read.is_some_and(|is_read| {
-                    std::mem::replace(is_read, *is_read || !seen.is_missing())
-                });
-                let outcome = match is_repeated {
-                    true => Outcome::NoReading,
-                    false => of.outcome(first + place as i64, seen),
-                };
-                with(&of, place, outcome);
-            }
+            with(&of, own);
         }
     }
 }
@@ -93,9 +82,9 @@ impl<'a> OfDevice<'a> {
         reader: &'a Reader<'a>,
         object: &'a Object,
         members: &'a [Member],
-        inputs: Inputs,
+        readings: &Readings,
     ) -> Self {
-        let device = members[0].device;
+        let (device, inputs) = (members[0].device, readings.inputs);
         let has_shares =
             object.scope != Scope::Devices && reader.layout.devices[device as usize].has_processes;
         let shares = match inputs.shown_by().next() {
@@ -110,8 +99,10 @@ impl<'a> OfDevice<'a> {
             object,
             members,
             device,
+            first: readings.span.first - reader.holdings.behind(device),
             inputs,
             shares: shares.filter(|_| has_shares),
+            repeated: Vec::new(),
             is_lost: OnceCell::new(),
         }
     }
@@ -129,16 +120,27 @@ impl<'a> OfDevice<'a> {
 
     /// Whether a pod of the object holds the device at all instants, and it answers as a whole:
     /// so it is almost always.
-    fn always_answers(&self, readings: &[DeviceReading]) -> bool {
+    #[inline]
+    pub(crate) fn always_answers(&self, readings: &[DeviceReading]) -> bool {
         let holdings = self.reader.holdings;
         let is_split =
             self.object.scope == Scope::Pod && self.reader.policy.shared == Shared::Split;
         let mut readings = readings.iter();
         self.shares.is_none()
+            && !self.repeated.contains(&true)
             && !is_split
             && self.any_claim(|claim| holdings.holds_always(claim))
             && readings
                 .all(|it| !it.is_missing() && it.active.is_some() && it.at >= self.object.created)
+    }
+
+    /// The outcomes of its readings.
+    pub(crate) fn outcomes(&self, own: &[DeviceReading]) -> impl Iterator<Item = Outcome> {
+        let places = own.iter().enumerate();
+        places.map(|(place, seen)| match self.repeated.get(place) {
+            Some(true) => Outcome::NoReading,
+            _ => self.outcome(self.first + place as i64, seen),
+        })
     }
 
     /// The outcome at an instant, by the time of the device's source, with this reading.

@@ -32,6 +32,22 @@ impl Span {
     }
 }
 
+/// Instants with the same reading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+}
+
+impl Run {
+    pub(crate) const fn at(instant: i64) -> Self {
+        Self {
+            first: instant,
+            last: instant,
+        }
+    }
+}
+
 /// A device's reading at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceReading {
@@ -46,7 +62,7 @@ pub struct DeviceReading {
 }
 
 impl DeviceReading {
-    const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         value: f64::NAN,
         at: Timestamp::MIN,
         weight: 0.0,
@@ -120,25 +136,27 @@ impl Reader<'_> {
     }
 
     /// The reading of a line's field at an instant, by the line's own source.
-    fn of_line(&self, row: RowId, signal: SignalId, instant: i64) -> Option<Reading> {
+    fn of_line(&self, row: RowId, signal: SignalId, run: &mut Run) -> Option<Reading> {
         let (frame, times) = (self.frame, &self.frame.times[row.0 as usize]);
         let columns = frame.signals.get(signal.index())?;
-        let instant = instant - frame.behind(times.source);
-        let own = columns.reading(row, (instant, frame.step_ms), times.fresh_ms)?;
-        let is_moving = !frame.is_frozen(row, own.at);
-        frame.scaled(row, signal, own).filter(|_| is_moving)
+        let behind = frame.behind(times.source);
+        let (at, mut since) = (run.last - behind, run.first - behind);
+        let own = columns.reading(row, (at, frame.step_ms), times.fresh_ms, &mut since);
+        run.first = since + behind;
+        let own = own.filter(|own| !frame.is_frozen(row, own.at))?;
+        frame.scaled(row, signal, own)
     }
 
     /// The reading of a device's field: of the best name of the field, the newest, and the
     /// larger of equally new ones.
-    fn field(&self, device: u32, signal: SignalId, instant: i64) -> Option<Reading> {
+    fn field(&self, device: u32, signal: SignalId, run: &mut Run) -> Option<Reading> {
         let mut best: Option<(u8, Reading)> = None;
         for row in self.layout.lines_of(device) {
             let rank = self.frame.times[row.0 as usize].rank;
             if best.is_some_and(|(known, _)| known < rank) {
                 break;
             }
-            if let Some(own) = self.of_line(*row, signal, instant) {
+            if let Some(own) = self.of_line(*row, signal, run) {
                 best = Some((rank, best.map_or(own, |(_, known)| known.better(own))));
             }
         }
@@ -146,25 +164,30 @@ impl Reader<'_> {
     }
 
     /// The reading of a device value, with its weight in a mean.
+    fn value_of(&self, device: u32, value: DeviceValue, run: &mut Run) -> Option<(Reading, f64)> {
+        if value != DeviceValue::MemoryUsedPercent {
+            let mut signals = self.signals_of(device, value).into_iter().flatten();
+            let weight = self.layout.devices[device as usize].weight;
+            return Some((signals.find_map(|it| self.field(device, it, run))?, weight));
+        }
+        let used = self.field(device, SignalId::FB_USED, run)?;
+        let free = self.field(device, SignalId::FB_FREE, run)?;
+        let reserved = match self.field(device, SignalId::FB_RESERVED, run) {
+            Some(reserved) => reserved.value,
+            None if self.had(device, SignalId::FB_RESERVED) => return None,
+            None => 0.0,
+        };
+        percent_of(used, free.value + reserved)
+    }
+
+    /// The reading of a device value at one instant.
     pub(crate) fn value(
         &self,
         device: u32,
         value: DeviceValue,
         instant: i64,
     ) -> Option<(Reading, f64)> {
-        let field = |signal| self.field(device, signal, instant);
-        if value != DeviceValue::MemoryUsedPercent {
-            let mut signals = self.signals_of(device, value).into_iter().flatten();
-            let weight = self.layout.devices[device as usize].weight;
-            return Some((signals.find_map(field)?, weight));
-        }
-        let (used, free) = (field(SignalId::FB_USED)?, field(SignalId::FB_FREE)?);
-        let reserved = match field(SignalId::FB_RESERVED) {
-            Some(reserved) => reserved.value,
-            None if self.had(device, SignalId::FB_RESERVED) => return None,
-            None => 0.0,
-        };
-        percent_of(used, free.value + reserved)
+        self.value_of(device, value, &mut Run::at(instant))
     }
 
     fn had(&self, device: u32, signal: SignalId) -> bool {
@@ -199,7 +222,10 @@ impl Reader<'_> {
     ) -> Option<SignalId> {
         let signals = self.signals_of(device, value);
         let mut shown = signals.into_iter().flatten();
-        let shown = shown.find(|signal| self.field(device, *signal, instant).is_some());
+        let shown = shown.find(|signal| {
+            let run = &mut Run::at(instant);
+            self.field(device, *signal, run).is_some()
+        });
         shown.or(signals[0])
     }
 
@@ -227,11 +253,12 @@ impl Reader<'_> {
         Some((newest.value, self.layout.devices[device as usize].weight))
     }
 
-    /// The reading of a device for measures with these inputs.
-    pub(crate) fn read(&self, device: u32, inputs: Inputs, instant: i64) -> DeviceReading {
+    /// The reading of a device for measures with these inputs at the last instant of a run,
+    /// whose first instant rises to the first one with the same reading.
+    pub(crate) fn read(&self, device: u32, inputs: Inputs, run: &mut Run) -> DeviceReading {
         let mut shown_by = inputs.shown_by();
-        let own = |value| self.own_value(device, value, instant);
-        let Some((reading, weight)) = shown_by.find_map(own) else {
+        let Some((reading, weight)) = shown_by.find_map(|it| self.own_value(device, it, run))
+        else {
             return DeviceReading::NOTHING;
         };
         DeviceReading {
@@ -239,19 +266,19 @@ impl Reader<'_> {
             at: reading.at,
             weight,
             active: match inputs.shown_by[0].filter(|_| inputs.of_active) {
-                Some(value) => self.activity(device, value, reading.value, instant),
-                None => Some(false),
+                Some(value) => self.activity(device, value, reading.value, run),
+                None => Some(reading.value > 0.0),
             },
         }
     }
 
     /// A device value. A GPU's own reading is ignored while one of its MIG instances has a
     /// reading.
-    fn own_value(&self, device: u32, value: DeviceValue, instant: i64) -> Option<(Reading, f64)> {
-        let own = self.value(device, value, instant)?;
+    fn own_value(&self, device: u32, value: DeviceValue, run: &mut Run) -> Option<(Reading, f64)> {
+        let own = self.value_of(device, value, run)?;
         let mut instances = self.layout.instances_of(device);
         let is_hidden = value != DeviceValue::PowerUsage
-            && instances.any(|it| self.value(it, value, instant).is_some());
+            && instances.any(|it| self.value_of(it, value, run).is_some());
         (!is_hidden).then_some(own)
     }
 
@@ -269,7 +296,7 @@ impl Reader<'_> {
         let instant = crate::grid::instant_from(reading.at, step_ms);
         let columns = self.frame.signals.get(signal.index())?;
         let value = |row: RowId| {
-            let own = columns.reading(row, (instant, step_ms), step_ms)?;
+            let own = columns.reading(row, (instant, step_ms), step_ms, &mut 0)?;
             (own.at == reading.at).then_some(own.value)
         };
         let line = |row: &RowId| self.layout.lines[row.0 as usize].as_ref();

@@ -14,7 +14,7 @@ use crate::metric::Value;
 use crate::outcome::{OfDevice, Outcome};
 use crate::policy::{Formula, Measure};
 pub use crate::reading::DeviceReading;
-use crate::reading::{Inputs, Reader, Span};
+use crate::reading::{Inputs, Reader, Run, Span};
 use crate::signal::SignalId;
 use crate::tally::{Readings, Tallies};
 use crate::window::window_ms;
@@ -77,7 +77,7 @@ impl Reader<'_> {
         }
         let readings = Readings::of(self, Some(object), inputs, span);
         let measures = std::slice::from_ref(measure);
-        let mut tallies = Tallies::of(measures, span);
+        let mut tallies = Tallies::of(measures, span, self.policy);
         let mut value = Vec::new();
         self.values(
             object,
@@ -87,28 +87,30 @@ impl Reader<'_> {
             &mut value,
         );
         let mut devices: Vec<DeviceReasons> = Vec::new();
-        self.each_outcome(object, &readings, |of, place, outcome| {
-            if place == 0 {
-                devices.push(self.device_reasons(of, inputs, span));
-            }
-            let is_held = self.is_held(of.device, span.first + place as i64);
-            let outcome = instant_outcome(outcome, Counts::of(*measure), is_held);
-            let known = devices.last_mut().map(|known| &mut known.outcomes);
-            known.into_iter().for_each(|known| known.push(outcome));
+        self.each_device(object, &readings, |of, own| {
+            let outcomes = of.outcomes(own).zip(span.instants());
+            let outcomes = outcomes.map(|(outcome, instant)| {
+                let is_held = self.is_held(of.device, instant);
+                instant_outcome(outcome, Counts::of(*measure), is_held)
+            });
+            devices.push(DeviceReasons {
+                outcomes: outcomes.collect(),
+                ..self.device_reasons(of, inputs, span)
+            });
         });
         let behind = devices.iter().map(|it| self.holdings.behind(it.device));
         let (least, most) = (behind.clone().min()?, behind.max()?);
         let lag = devices.iter().filter_map(|it| Some(it.times?.lag_ms)).max();
         let at = |instant| instant_time(instant - most, self.frame.step_ms);
-        let all = tallies.answering.iter().zip(tallies.of_measure(0));
+        let all = tallies.answering.iter().zip(tallies.numbers(0));
         let instants = span
             .instants()
             .zip(all)
-            .map(|(instant, (of, tally))| Instant {
+            .map(|(instant, (of, (counted, number)))| Instant {
                 time: at(instant).date(),
-                number: tally.number,
+                number,
                 answering: of.valid,
-                counted: tally.counted.devices,
+                counted,
                 missing: of.missing + of.missing_at_most,
             });
         Some(Reasons {
@@ -131,7 +133,7 @@ impl Reader<'_> {
             members: of.members.to_vec(),
             signal: value.and_then(|value| self.signal_of(of.device, value, span.last)),
             times: self.times(of.device),
-            outcomes: Vec::with_capacity(span.len()),
+            outcomes: Vec::new(),
             idle: idle.flatten(),
         }
     }
@@ -141,7 +143,7 @@ impl Reader<'_> {
         let span = self.span(Some(millis(self.policy.max_window)));
         let (mut since, mut or_longer) = (None, true);
         for instant in span.instants().rev() {
-            let seen = self.read(device, inputs, instant);
+            let seen = self.read(device, inputs, &mut Run::at(instant));
             if seen.is_missing() || seen.active.is_none() {
                 break;
             }

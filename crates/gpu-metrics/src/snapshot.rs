@@ -104,7 +104,7 @@ impl Snapshot {
             return Vec::new();
         };
         let readings = Readings::of(reader, None, Inputs::of(first), span);
-        let mut tallies = Tallies::of(measures, span);
+        let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut values = |object: &Object, to: &mut Vec<Option<Value>>| {
             let of = (measures, self.policy.formula);
             reader.values(object, &readings, of, &mut tallies, to);
@@ -191,7 +191,7 @@ impl Snapshot {
         let formula = formula.unwrap_or(self.policy.formula);
         let measures = std::slice::from_ref(measure);
         let inputs = Inputs::of(measure);
-        let mut tallies = Tallies::of(measures, span);
+        let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut values = Vec::with_capacity(objects.len());
         let mut evaluate = |object: &Object, to: &mut Vec<Option<Value>>| {
             let readings = Readings::of(&reader, Some(object), inputs, span);

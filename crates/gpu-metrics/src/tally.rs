@@ -2,12 +2,12 @@
 
 use apimachinery::time::Timestamp;
 
-use crate::counts::{Counts, Tally};
+use crate::counts::{Counts, Missing, Total};
 use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
-use crate::policy::Measure;
-use crate::reading::{DeviceReading, Inputs, Reader, Span};
+use crate::policy::{Measure, Policy};
+use crate::reading::{DeviceReading, Inputs, Reader, Run, Span};
 
 /// How long a pod's GPUs may be without samples after its containers started, milliseconds.
 const GRACE_MS: i64 = 60_000;
@@ -31,71 +31,83 @@ pub(crate) struct Tallies {
     counts: Vec<Counts>,
     pub(crate) span: Span,
     pub(crate) answering: Vec<Answering>,
-    /// Instant by instant, the measures in their order.
-    tallies: Vec<Tally>,
+    /// Measure by measure, instant by instant.
+    counted: Vec<Total>,
+    missing: Vec<Missing>,
+    has_missing: bool,
+    min_devices: f64,
 }
 
 impl Tallies {
-    pub(crate) fn of(measures: &[Measure], span: Span) -> Self {
+    pub(crate) fn of(measures: &[Measure], span: Span, policy: &Policy) -> Self {
         let counts = measures.iter().map(|measure| Counts::of(*measure));
         Self {
             counts: counts.collect(),
             span,
             answering: vec![Answering::default(); span.len()],
-            tallies: vec![Tally::default(); span.len() * measures.len()],
+            counted: vec![Total::default(); span.len() * measures.len()],
+            missing: vec![Missing::default(); span.len() * measures.len()],
+            has_missing: false,
+            min_devices: policy.min_devices,
         }
     }
 
     fn clear(&mut self) {
         self.answering.fill(Answering::default());
-        self.tallies.fill(Tally::default());
+        self.counted.fill(Total::default());
+        if std::mem::take(&mut self.has_missing) {
+            self.missing.fill(Missing::default());
+        }
     }
 
-    /// The tallies of a measure, instant by instant.
-    pub(crate) fn of_measure(&self, place: usize) -> impl Iterator<Item = &Tally> {
-        let tallies = self.tallies.iter().skip(place);
-        tallies.step_by(self.counts.len().max(1))
+    /// The devices that count for a measure at each instant, and the object's number; `None`:
+    /// too few devices answer.
+    pub(crate) fn numbers(&self, measure: usize) -> impl Iterator<Item = (u32, Option<f64>)> {
+        let places = measure * self.span.len()..(measure + 1) * self.span.len();
+        let totals = self.counted[places.clone()]
+            .iter()
+            .zip(&self.missing[places]);
+        let counts = self.counts[measure];
+        totals
+            .zip(&self.answering)
+            .map(move |((counted, missing), of)| {
+                let number = counts.number(counted, missing, of, self.min_devices);
+                (counted.devices, number)
+            })
     }
 
-    fn at(&mut self, place: usize) -> impl Iterator<Item = (&Counts, &mut Tally)> {
-        let tallies = self.tallies[place * self.counts.len()..].iter_mut();
-        self.counts.iter().zip(tallies)
+    /// Adds a device that answers at all instants, and that a pod holds.
+    fn add_all(&mut self, readings: &[DeviceReading]) {
+        for (answering, seen) in self.answering.iter_mut().zip(readings) {
+            answering.valid += 1;
+            answering.newest = answering.newest.max(seen.at);
+        }
+        let totals = self.counted.chunks_mut(self.span.len().max(1));
+        for (counts, totals) in self.counts.iter().zip(totals) {
+            for (total, seen) in totals.iter_mut().zip(readings) {
+                counts.add(seen, true, total);
+            }
+        }
     }
 
-    #[inline]
     fn add(&mut self, place: usize, seen: &DeviceReading, is_held: bool) {
         let answering = &mut self.answering[place];
         answering.valid += 1;
         answering.newest = answering.newest.max(seen.at);
-        self.at(place)
-            .for_each(|(counts, tally)| counts.add(seen, is_held, tally));
+        let totals = self.counted.iter_mut().skip(place).step_by(self.span.len());
+        for (counts, total) in self.counts.iter().zip(totals) {
+            counts.add(seen, is_held, total);
+        }
     }
 
     /// Adds a missing device with its last reading; of one whose activity is unknown, the
     /// reading says nothing about counts.
     fn miss(&mut self, place: usize, last: Option<(f64, f64)>, is_of_values: bool) {
-        self.answering[place].missing += 1;
-        for (counts, tally) in self.at(place) {
+        self.has_missing = true;
+        let missing = self.missing.iter_mut().skip(place).step_by(self.span.len());
+        for (counts, missing) in self.counts.iter().zip(missing) {
             let last = last.filter(|_| !is_of_values || counts.is_of_values());
-            counts.miss(last, tally);
-        }
-    }
-
-    fn miss_unseen(&mut self, place: usize, unseen: Unseen) {
-        let answering = &mut self.answering[place];
-        answering.missing += unseen.own;
-        answering.missing_at_most += unseen.shared;
-        for (counts, tally) in self.at(place) {
-            (0..unseen.own + unseen.shared).for_each(|_| counts.miss(None, tally));
-        }
-    }
-
-    fn finish(&mut self, min_devices: f64) {
-        let tallies = self.tallies.chunks_mut(self.counts.len().max(1));
-        for (of, tallies) in self.answering.iter().zip(tallies) {
-            for (counts, tally) in self.counts.iter().zip(tallies) {
-                tally.number = counts.number(tally, of, min_devices);
-            }
+            counts.miss(last, missing);
         }
     }
 }
@@ -124,8 +136,20 @@ impl Readings {
         };
         let mut all = Vec::with_capacity(devices.len() * span.len());
         for device in devices {
-            let instants = span.instants();
-            all.extend(instants.map(|instant| reader.read(device, inputs, instant)));
+            let start = all.len();
+            all.resize(start + span.len(), DeviceReading::NOTHING);
+            let mut end = all.len();
+            while end > start {
+                let place = (end - start) as i64 - 1;
+                let mut run = Run {
+                    first: span.first,
+                    last: span.first + place,
+                };
+                let reading = reader.read(device, inputs, &mut run);
+                let from = usize::try_from(run.first - span.first).unwrap_or(0);
+                all[start + from..end].fill(reading);
+                end = start + from;
+            }
         }
         Self {
             inputs,
@@ -160,21 +184,34 @@ impl Reader<'_> {
     /// Adds up an object's readings over a span.
     pub(crate) fn tally(&self, object: &Object, readings: &Readings, to: &mut Tallies) {
         to.clear();
-        self.each_outcome(object, readings, |of, place, outcome| match outcome {
-            Outcome::Answers { reading, is_held } => to.add(place, &reading, is_held),
-            Outcome::ActivityUnknown { reading } => {
-                to.miss(place, Some((reading.value, reading.weight)), true);
+        self.each_device(object, readings, |of, own| {
+            if of.always_answers(own) {
+                return to.add_all(own);
             }
-            Outcome::Missing => to.miss(place, of.last(), false),
-            Outcome::Lost | Outcome::Outside | Outcome::NoReading => {}
+            for (place, outcome) in of.outcomes(own).enumerate() {
+                match outcome {
+                    Outcome::Answers { reading, is_held } => to.add(place, &reading, is_held),
+                    Outcome::ActivityUnknown { reading } => {
+                        to.answering[place].missing += 1;
+                        to.miss(place, Some((reading.value, reading.weight)), true);
+                    }
+                    Outcome::Missing => {
+                        to.answering[place].missing += 1;
+                        to.miss(place, of.last(), false);
+                    }
+                    Outcome::Lost | Outcome::Outside | Outcome::NoReading => {}
+                }
+            }
         });
         let pods = object.pods.iter();
         for pod in pods.filter(|pod| !self.holdings.is_complete(**pod)) {
             for (place, instant) in to.span.instants().enumerate() {
-                to.miss_unseen(place, self.unseen(*pod, instant));
+                let unseen = self.unseen(*pod, instant);
+                to.answering[place].missing += unseen.own;
+                to.answering[place].missing_at_most += unseen.shared;
+                (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None, false));
             }
         }
-        to.finish(self.policy.min_devices);
     }
 
     /// The GPUs that a pod requests and does not hold at an instant, once its containers have

@@ -67,12 +67,12 @@ impl Reader<'_> {
         let (mut sum, mut defined) = (0.0, 0_u32);
         let (mut first, mut last) = (None, None);
         let mut newest = Timestamp::MIN;
-        let all = tallies.answering.iter().zip(tallies.of_measure(place));
-        for (instant, (answering, tally)) in tallies.span.instants().zip(all) {
+        let all = tallies.answering.iter().zip(tallies.numbers(place));
+        for (instant, (answering, (_, number))) in tallies.span.instants().zip(all) {
             if answering.valid > 0 {
                 first.get_or_insert(instant);
             }
-            if let Some(number) = tally.number {
+            if let Some(number) = number {
                 (sum, defined, last) = (sum + number, defined + 1, Some(instant));
                 newest = newest.max(answering.newest);
             }
@@ -99,22 +99,20 @@ impl Reader<'_> {
 
     /// `plain`: the mean over devices of each device's mean over time.
     fn mean_of_device_means(&self, object: &Object, readings: &Readings) -> Option<f64> {
-        let mut of_devices: Vec<(u32, f64, f64)> = Vec::new();
-        self.each_outcome(object, readings, |of, _, outcome| {
-            let Outcome::Answers { reading, .. } = outcome else {
-                return;
-            };
-            match of_devices.last_mut().filter(|it| it.0 == of.device) {
-                Some((_, sum, count)) => (*sum, *count) = (*sum + reading.value, *count + 1.0),
-                None => of_devices.push((of.device, reading.value, 1.0)),
+        let (mut sum, mut weight) = (0.0, 0.0);
+        self.each_device(object, readings, |of, own| {
+            let answers = of.outcomes(own).filter_map(|outcome| match outcome {
+                Outcome::Answers { reading, .. } => Some(reading.value),
+                _ => None,
+            });
+            let values: Vec<f64> = answers.collect();
+            if !values.is_empty() {
+                let share = self.layout.devices[of.device as usize].weight;
+                sum += share * (values.iter().sum::<f64>() / values.len() as f64);
+                weight += share;
             }
         });
-        let weight = |device: u32| self.layout.devices[device as usize].weight;
-        let weights = of_devices.iter().map(|(device, ..)| weight(*device));
-        let weights: f64 = weights.sum();
-        let sums = of_devices.iter();
-        let sums = sums.map(|(device, sum, count)| weight(*device) * (sum / count));
-        (weights > 0.0).then(|| sums.sum::<f64>() / weights)
+        (weight > 0.0).then(|| sum / weight)
     }
 }
 
