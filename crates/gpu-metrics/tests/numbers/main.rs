@@ -10,7 +10,6 @@
 
 mod answers;
 mod cases;
-mod explained;
 mod h100;
 mod notation;
 mod polled;

@@ -54,7 +54,7 @@ G4 p4 job=d instance=i: 48*5
 G5 p5 job=d instance=i: 50*5
 G6 p6 job=d instance=i: 52*5
 G7 p7 job=d instance=i: 53*5
-X d-6d4cf56db6-aaaaa job=d instance=i: 99*5
+X job=d instance=i exported_namespace=n exported_pod=d-6d4cf56db6-aaaaa: 99*5
 = namespace 474/9; deployment 474/9; d-6d4cf56db6-aaaaa -
 listed -25 = namespace 375/8; deployment 375/8; d-6d4cf56db6-aaaaa -
 listed 42 = namespace 4639/96; deployment 4639/96; d-6d4cf56db6-aaaaa -

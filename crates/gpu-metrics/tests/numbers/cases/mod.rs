@@ -2,10 +2,12 @@
 //! utilisation), and the value. `-` is no value, `-Silent2/10` none because two of ten GPUs are
 //! silent, `46?` none or this one. `foreign` has the nodes of other clusters, `clusters` has the
 //! names of several, `lost` the lost GPUs, and `without_labels` the number of those that lost
-//! their labels.
+//! their labels. `explained p memory_utilization` is followed by a part of what is said of the
+//! first device.
 
 mod attribution;
 mod averages;
+mod explained;
 mod silence;
 mod values;
 
@@ -20,6 +22,7 @@ fn each_case_has_its_value() {
         averages::TABLE,
         attribution::TABLE,
         silence::TABLE,
+        explained::TABLE,
     ];
     tables.into_iter().for_each(check);
 }
@@ -50,6 +53,11 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
             Some(uuids.collect::<Vec<_>>().join(" "))
         }
         "without_labels" => Some(snapshot.without_labels().len().to_string()),
+        "explained" => {
+            let (of, part) = (words[1..3].join(" ") + " -", words[3..].join(" "));
+            let told = explained::told(answers, &Wanted::read(&of));
+            return (!told.contains(&part)).then(|| format!("{text}, not {told}"));
+        }
         _ => None,
     };
     if let Some(told) = told {
