@@ -95,14 +95,14 @@ impl Gaps {
     }
 
     /// Measures how late the newest sample is when it is first read, in a round at `now`.
-    /// Samples found at a start arrived at an unknown time.
-    pub(crate) fn measure(&mut self, now: Timestamp, most_ms: i64, is_start: bool) {
+    /// Samples found at a start or after an outage arrived at an unknown time.
+    pub(crate) fn measure(&mut self, now: Timestamp, most_ms: i64, arrived_unseen: bool) {
         if self.newest <= self.measured {
             return;
         }
         let late_ms = (now.millis() - self.newest.millis()).clamp(0, most_ms);
         let late_ms = i32::try_from(late_ms).unwrap_or(i32::MAX);
-        if !is_start {
+        if !arrived_unseen {
             self.late.rotate_right(1);
             self.late[0] = late_ms;
             self.late_len = (self.late_len + 1).min(3);

@@ -30,6 +30,10 @@ pub(crate) const START_MS: i64 = 1_200_000;
 /// A line that is later than its source by more has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
 
+/// After a longer time without answers, and than twice the time between polls, samples are read
+/// that arrived at an unknown time.
+const OUTAGE_MS: i64 = 30_000;
+
 /// How many scrape intervals a sample is valid for.
 const INTERVALS: i64 = 3;
 
@@ -113,7 +117,9 @@ pub struct Store {
     texts: HashSet<Arc<str>>,
     signals: Vec<Columns>,
     pub(crate) sources: Sources,
-    round: u32,
+    /// The time of the last round, and since the one before, milliseconds.
+    round: Timestamp,
+    pace_ms: i64,
     /// How far back a start reads, milliseconds.
     back_ms: i64,
     /// The largest F, milliseconds.
@@ -167,7 +173,8 @@ impl Store {
             signals: vec![Columns::default(); count.unwrap_or(0)],
             specs,
             sources: Sources::default(),
-            round: 0,
+            round: Timestamp::MIN,
+            pace_ms: 0,
             back_ms: START_MS.max(window_ms + longest_fresh_ms),
             longest_fresh_ms,
             oldest: Timestamp::MIN,
@@ -403,13 +410,17 @@ impl Store {
             slot.first = slot.first.min(first.at);
             slot.newest = slot.newest.max(last.at);
         }
+        // The last reading of a device that has been silent for long decides about means.
+        let is_reading = |sample: &&Sample| validity::stored(unit, sample.value).is_some();
+        let last = samples.iter().rfind(is_reading).map(|sample| sample.at);
         for sample in samples {
             let value = validity::stored(unit, sample.value);
             let reading = Reading {
                 value: value.unwrap_or(f64::NAN),
                 at: sample.at,
             };
-            let is_kept = sample.at > self.oldest;
+            let is_last = sample.at > newest && Some(sample.at) == last;
+            let is_kept = sample.at > self.oldest || is_last;
             if let Some(value) = value.filter(|_| sample.at > newest) {
                 slot.movement.take((signal, unit), before, value, sample.at);
                 before = Some(value);
@@ -431,11 +442,14 @@ impl Store {
 
     /// Measures the sources after a round of queries at `now`.
     pub(crate) fn end_round(&mut self, now: Timestamp) {
-        let is_start = self.round == 0;
-        self.round = self.round.saturating_add(1);
+        let since_ms = now.millis().saturating_sub(self.round.millis());
+        let arrived_unseen = since_ms > OUTAGE_MS.max(2 * self.pace_ms);
+        if since_ms > 0 {
+            (self.round, self.pace_ms) = (now, since_ms.min(2 * OUTAGE_MS));
+        }
         self.sources.judge_units();
         for slot in self.lines.iter_mut().flatten() {
-            slot.gaps.measure(now, LATENESS_MAX_MS, is_start);
+            slot.gaps.measure(now, LATENESS_MAX_MS, arrived_unseen);
             let scrape_ms = scrape_ms(&self.policy, &self.sources, slot);
             slot.movement.judge(slot.newest, scrape_ms);
         }
@@ -578,7 +592,7 @@ impl Store {
             (slot.first, slot.newest) = (Timestamp::MAX, Timestamp::MIN);
         }
         self.sources.clear();
-        self.round = 0;
+        self.round = Timestamp::MIN;
         self.generation += 1;
     }
 
