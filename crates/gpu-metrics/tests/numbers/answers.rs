@@ -3,7 +3,6 @@
 use super::scene::Scene;
 use apimachinery::time::Timestamp;
 use gpu_metrics::absence::Absence;
-use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
@@ -98,24 +97,6 @@ impl Answers {
 
     pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
         self.ask(object, metric).map(|value| value.value)
-    }
-
-    pub(super) fn flagship(&self, object: &str) -> Option<f64> {
-        self.of(object, metrics::MEMORY_UTILIZATION)
-    }
-
-    /// An external metric of a namespace, or with the prefix `cluster_` of the cluster.
-    pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
-        let object = format!("namespaces {namespace}");
-        let of_cluster = metric
-            .strip_prefix("cluster_")
-            .map(|name| ("cluster", name));
-        let (object, metric) = of_cluster.unwrap_or((&object, metric));
-        self.of(object, metric)
-    }
-
-    pub(super) fn cluster(&self) -> Option<f64> {
-        self.external("anything", "cluster_gpu_memory_utilization")
     }
 
     /// Why an object has no value of a metric.

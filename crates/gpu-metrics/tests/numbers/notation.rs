@@ -1,4 +1,4 @@
-//! Reads scenes from text, in the notation of docs/numbers.md, "Small cases".
+//! Reads scenes from text.
 //!
 //! ```text
 //! # a GPU handed over counts for the pod that its labels name

@@ -182,7 +182,7 @@ fn a_sample_of_the_far_future_moves_no_window() {
         }
         let polls = (0..300).map(|place| {
             let answers = Answers::new(poll(&mut scene, &lines, f64::from(place) * 5.0));
-            (answers.of("pods n/a0", MEAN), answers.cluster())
+            (answers.of("pods n/a0", MEAN), answers.of("cluster", MEAN))
         });
         polls.collect::<Vec<_>>()
     };
@@ -261,7 +261,7 @@ fn a_clock_set_back_by_years_starts_over() {
     assert!(!scene.pipeline.is_ready(then(46.0)));
     scene.feed_at(MCU, POD, &late, then(46.0));
     let answers = Answers::new(scene.snapshot_at(then(46.0)));
-    assert_eq!(answers.flagship("pods n/p"), Some(30.0));
+    assert_eq!(answers.of("pods n/p", MEAN), Some(30.0));
 }
 
 /// Six GPUs at 10 to 60 in one of two stores, whose scrapes are `offset` seconds after the
@@ -298,7 +298,7 @@ fn a_switch_between_two_stores_changes_no_value() {
                     let lines = if is_other(place) { other } else { &one };
                     let answers = Answers::new(poll(&mut scene, lines, place as f64 * every));
                     let found = (
-                        answers.cluster(),
+                        answers.of("cluster", MEAN),
                         answers.of("namespaces n", SUM),
                         answers.of("namespaces n", "gpu_held_count"),
                     );

@@ -1,4 +1,4 @@
-//! Scenes: a pipeline, a cluster, and series written as in docs/numbers.md, "Small cases".
+//! Scenes: a pipeline, a cluster, and series written as text.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Values computed by hand: rows A to M of docs/numbers.md, "Small cases".
+//! Values computed by hand, a row for each rule.
 
 pub(super) const TABLE: &str = "
 # row A: two GPUs under each formula
