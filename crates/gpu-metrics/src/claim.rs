@@ -1,9 +1,5 @@
-//! Which pods hold a device at an instant.
-//!
-//! One rule: a pod holds at most as many GPUs as it requests, those on its own Node first,
-//! and of these the ones that named it last. It holds them until it ends.
+//! Claims: pods that the series of devices name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use apimachinery::time::Timestamp;
@@ -22,33 +18,7 @@ pub struct Claim {
     pub lines: Vec<RowId>,
 }
 
-/// The pods that series name as the holders of devices, and those that devices name.
-#[derive(Debug, Default)]
-pub(crate) struct ClaimTable {
-    pub(crate) claims: Vec<Claim>,
-    pub(crate) ids: HashMap<(u32, PodId), ClaimId>,
-}
-
-impl ClaimTable {
-    /// Adds a line that names a pod.
-    pub(crate) fn add(&mut self, device: u32, pod: PodId, row: RowId, on_node: bool) {
-        let next = u32::try_from(self.claims.len()).unwrap_or(u32::MAX);
-        let id = *self.ids.entry((device, pod)).or_insert(next);
-        if id == next {
-            self.claims.push(Claim {
-                device,
-                pod,
-                on_node: false,
-                lines: Vec::new(),
-            });
-        }
-        let claim = &mut self.claims[id as usize];
-        claim.on_node |= on_node;
-        claim.lines.push(row);
-    }
-}
-
-/// A pod as claims need it.
+/// A pod that requests GPUs, or that series name.
 #[derive(Clone, Debug)]
 pub struct Holder {
     pub namespace: Arc<str>,

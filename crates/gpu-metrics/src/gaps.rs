@@ -20,6 +20,8 @@ pub(crate) struct Gaps {
     /// In units of [`UNIT_MS`], the latest first.
     gaps: [u16; GAPS],
     len: u8,
+    /// S by the gaps, seconds; 0 before the first.
+    scrape_secs: u16,
     /// The lateness of the last three samples, milliseconds, the latest first.
     late: [i32; 3],
     late_len: u8,
@@ -36,6 +38,7 @@ impl Gaps {
         newest: Timestamp::MIN,
         gaps: [0; GAPS],
         len: 0,
+        scrape_secs: 0,
         late: [0; 3],
         late_len: 0,
         age_ms: 0,
@@ -56,10 +59,12 @@ impl Gaps {
         let newest = self.newest;
         if shows_more {
             (self.newest, self.len) = (Timestamp::MIN, 0);
+            self.gaps = [0; GAPS];
         }
         let scrapes = samples.iter().filter(|sample| !sample.value.is_nan());
         scrapes.for_each(|sample| self.push(sample.at));
         self.push(newest);
+        self.scrape_secs = self.upper_quartile();
     }
 
     fn push(&mut self, at: Timestamp) {
@@ -77,21 +82,35 @@ impl Gaps {
         self.len = (self.len + 1).min(GAPS as u8);
     }
 
-    /// S: the upper quartile of the gaps, whole seconds in milliseconds; `None` before the
-    /// first. Lost scrapes make some gaps too long; two scrapers of one series make some too
-    /// short. Two long ones in a row show a longer interval.
-    pub(crate) fn scrape_ms(&self) -> Option<i64> {
+    /// The upper quartile of the gaps, whole seconds. Lost scrapes make some gaps too long; two
+    /// scrapers of one series make some too short. Two long ones in a row show a longer
+    /// interval.
+    fn upper_quartile(&self) -> u16 {
         let mut gaps = self.gaps;
         let lately = gaps[0].min(gaps[1]);
-        let gaps = &mut gaps[..usize::from(self.len)];
-        let gap_ms = i64::from(at_share(gaps, 3, 4)?.max(lately)) * UNIT_MS;
-        Some(((gap_ms + 500) / 1000).max(1) * 1000)
+        let gap = at_share(&mut gaps[..usize::from(self.len)], 3, 4);
+        gap.map_or(0, |gap| {
+            let gap_ms = i64::from(gap.max(lately)) * UNIT_MS;
+            u16::try_from((gap_ms + 500) / 1000)
+                .unwrap_or(u16::MAX)
+                .max(1)
+        })
+    }
+
+    /// S, milliseconds; `None` before the first gap.
+    pub(crate) fn scrape_ms(&self) -> Option<i64> {
+        (self.scrape_secs > 0).then_some(i64::from(self.scrape_secs) * 1000)
     }
 
     /// The median of the last three, milliseconds; `None` before the first.
     pub(crate) fn late_ms(&self) -> Option<i64> {
-        let mut late = self.late;
-        at_share(&mut late[..usize::from(self.late_len)], 1, 2).map(i64::from)
+        let [one, two, three] = self.late.map(i64::from);
+        match self.late_len {
+            0 => None,
+            1 => Some(one),
+            2 => Some(one.min(two)),
+            _ => Some(one.max(two).min(one.min(two).max(three))),
+        }
     }
 
     /// Measures how late the newest sample is when it is first read, in a round at `now`.

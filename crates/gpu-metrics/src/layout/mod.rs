@@ -1,0 +1,292 @@
+//! Which devices and claims belong to which object: pods, workloads, namespaces, nodes and
+//! the cluster as a whole.
+//!
+//! Rebuilt only when a line or the inventory changes. Members are in the order of their
+//! devices, so that every replica sums readings in the same order.
+
+mod clusters;
+mod devices;
+mod foreign;
+mod nodes;
+mod objects;
+mod pods;
+mod workloads;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+use self::foreign::Foreign;
+use self::nodes::NodeNames;
+use self::pods::pod_of;
+pub use crate::claim::{Claim, Holder};
+use crate::grid::RowId;
+use crate::inventory::{Inventory, ObjectKind, Pod};
+use crate::line::Line;
+use crate::policy::MigWeight;
+use crate::series::Device;
+
+/// Index of a claim.
+pub type ClaimId = u32;
+
+/// Index of a pod.
+pub type PodId = u32;
+
+/// A GPU or MIG instance of the cluster.
+#[derive(Clone, Debug)]
+pub struct DeviceFacts {
+    pub device: Device,
+    /// Its Node; otherwise that of its pod, otherwise the best name in its series.
+    pub node: Option<Arc<str>>,
+    /// The rank of its board, which a GPU and its MIG instances share.
+    pub board: u32,
+    /// Whether it is a GPU with MIG instances.
+    pub has_instances: bool,
+    /// Weight in means.
+    pub weight: f64,
+    /// Whether lines of processes report shares of it.
+    pub has_processes: bool,
+    lines: std::ops::Range<usize>,
+    claims: std::ops::Range<usize>,
+}
+
+/// A device of an object; of objects that consist of pods, by one claim of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    pub device: u32,
+    pub claim: Option<ClaimId>,
+}
+
+/// The readings that belong to an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of devices that the pod holds.
+    Pod,
+    /// Those of devices that its pods hold.
+    #[default]
+    Pods,
+    /// Those of its devices, held or not.
+    Devices,
+}
+
+/// An object with its devices, which are evaluated together.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub namespace: Option<Arc<str>>,
+    pub name: Arc<str>,
+    pub labels: Labels,
+    pub scope: Scope,
+    pub members: Vec<Member>,
+    /// Its live pods that request GPUs.
+    pub pods: Vec<PodId>,
+    /// When it was created, or the pod started; earlier readings do not belong to it.
+    pub created: Timestamp,
+}
+
+/// All objects of one kind that have devices, by namespace and name.
+#[derive(Clone, Debug)]
+pub struct KindTable {
+    pub kind: ObjectKind,
+    pub objects: Vec<Object>,
+}
+
+impl KindTable {
+    /// The objects of a namespace (`None`: cluster-scoped), a slice of
+    /// [`KindTable::objects`] that begins at the index returned.
+    #[must_use]
+    pub fn within(&self, namespace: Option<&str>) -> (usize, &[Object]) {
+        let start = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() < namespace);
+        let end = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() <= namespace);
+        (start, &self.objects[start..end])
+    }
+
+    /// The index of an object.
+    #[must_use]
+    pub fn find(&self, namespace: Option<&str>, name: &str) -> Option<usize> {
+        let (start, objects) = self.within(namespace);
+        let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+        found.ok().map(|index| start + index)
+    }
+}
+
+/// Which devices and claims belong to which object.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    pub devices: Vec<DeviceFacts>,
+    pub claims: Vec<Claim>,
+    pub pods: Vec<Holder>,
+    /// The lines by id; of a free place `None`.
+    pub lines: Vec<Option<Arc<Line>>>,
+    /// The device of each line; `u32::MAX`: it is of another cluster.
+    pub device_of: Vec<u32>,
+    order: Vec<RowId>,
+    tables: Vec<KindTable>,
+    cluster: Object,
+    /// The nodes of lines of other clusters, as these name them.
+    foreign_nodes: Vec<Arc<str>>,
+    /// The clusters that series name, if they are several.
+    several_clusters: Vec<Arc<str>>,
+    /// Claims by device.
+    by_device: Vec<ClaimId>,
+    /// Devices by the name of their node.
+    by_node: HashMap<Option<Arc<str>>, Vec<u32>>,
+    inventory: Arc<Inventory>,
+}
+
+/// A line with what it names.
+struct Named<'a> {
+    row: RowId,
+    line: &'a Arc<Line>,
+    node: Option<&'a Arc<str>>,
+    pod: Option<&'a Pod>,
+    newest: Timestamp,
+}
+
+impl<'a> Named<'a> {
+    /// The line's Node, otherwise its pod's.
+    fn home(&self) -> Option<&'a Arc<str>> {
+        let of_pod = || self.pod.and_then(|pod| pod.node.as_ref());
+        self.node.or_else(of_pod)
+    }
+}
+
+impl Layout {
+    /// Assigns lines to devices and pods. `newest` gives the time of a line's newest sample.
+    pub(crate) fn build<'a>(
+        lines: impl Iterator<Item = (RowId, &'a Arc<Line>)>,
+        newest: impl Fn(RowId) -> Timestamp,
+        inventory: &Arc<Inventory>,
+        mig_weight: MigWeight,
+    ) -> Self {
+        let lines: Vec<(RowId, &Arc<Line>)> = lines.collect();
+        let nodes = NodeNames::of(inventory);
+        let named = lines.iter().map(|(row, line)| {
+            let node = nodes.named(&line.nodes);
+            let newest = newest(*row);
+            let pod = pod_of(line, node, newest, inventory);
+            Named {
+                row: *row,
+                line,
+                node,
+                pod,
+                newest,
+            }
+        });
+        let named: Vec<Named<'_>> = named.collect();
+        let foreign = Foreign::among(&named, inventory);
+        let mut layout = Self {
+            foreign_nodes: foreign.nodes(),
+            several_clusters: foreign.several(),
+            ..Self::default()
+        };
+        let slots = lines.iter().map(|(row, _)| row.0 as usize + 1).max();
+        layout.device_of = vec![u32::MAX; slots.unwrap_or(0)];
+        layout.lines = vec![None; slots.unwrap_or(0)];
+        for (row, line) in &lines {
+            layout.lines[row.0 as usize] = Some(Arc::clone(line));
+        }
+        let local = named.iter().filter(|named| !foreign.is(named));
+        let local: Vec<&Named<'_>> = local.collect();
+        layout.find_devices(&local, mig_weight);
+        layout.find_claims(&local, inventory);
+        layout.find_objects(inventory);
+        layout.inventory = Arc::clone(inventory);
+        layout
+    }
+
+    /// The lines of a device.
+    #[must_use]
+    pub fn lines_of(&self, device: u32) -> &[RowId] {
+        let lines = self.devices.get(device as usize).map(|it| it.lines.clone());
+        lines.and_then(|lines| self.order.get(lines)).unwrap_or(&[])
+    }
+
+    /// The claims to a device.
+    #[must_use]
+    pub fn claims_of(&self, device: u32) -> &[ClaimId] {
+        let claims = self
+            .devices
+            .get(device as usize)
+            .map(|it| it.claims.clone());
+        claims
+            .and_then(|claims| self.by_device.get(claims))
+            .unwrap_or(&[])
+    }
+
+    /// The other devices on a device's node.
+    pub(crate) fn neighbours(&self, device: u32) -> impl Iterator<Item = u32> {
+        let node = self.devices.get(device as usize).map(|it| it.node.as_ref());
+        let devices = node.map_or(&[][..], |node| self.on_node(node));
+        devices
+            .iter()
+            .copied()
+            .filter(move |other| *other != device)
+    }
+
+    /// The devices on a node.
+    pub(crate) fn on_node(&self, node: Option<&Arc<str>>) -> &[u32] {
+        self.by_node.get(&node.cloned()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The MIG instances of a GPU that has series of its own beside theirs.
+    pub(crate) fn instances_of(&self, device: u32) -> impl Iterator<Item = u32> {
+        let facts = self.devices.get(device as usize);
+        let (has, board) = facts.map_or((false, 0), |it| (it.has_instances, it.board));
+        let others = self.devices.get(device as usize + 1..).unwrap_or_default();
+        let instances = others.iter().take_while(move |it| has && it.board == board);
+        (device + 1..).zip(instances).map(|(place, _)| place)
+    }
+
+    /// The table of a kind, by the resource of the path.
+    #[must_use]
+    pub fn table(&self, resource: &str) -> Option<(usize, &KindTable)> {
+        let mut tables = self.tables.iter().enumerate();
+        tables.find(|(_, table)| table.kind.resource.as_ref() == resource)
+    }
+
+    #[must_use]
+    pub fn tables(&self) -> &[KindTable] {
+        &self.tables
+    }
+
+    /// All devices of the cluster as one object.
+    #[must_use]
+    pub fn cluster(&self) -> &Object {
+        &self.cluster
+    }
+
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The nodes of the series that name a pod.
+    #[must_use]
+    pub fn nodes_naming(&self, namespace: &str, pod: &str) -> BTreeSet<&str> {
+        let lines = self.lines.iter().zip(&self.device_of);
+        let naming = lines.filter(|(line, _)| {
+            let owner = line.as_ref().and_then(|line| line.owner.as_ref());
+            owner.is_some_and(|it| (&*it.namespace, &*it.pod) == (namespace, pod))
+        });
+        let devices = naming.filter_map(|(_, device)| self.devices.get(*device as usize));
+        devices.filter_map(|it| it.node.as_deref()).collect()
+    }
+
+    /// The clusters that series name, if they are several.
+    #[must_use]
+    pub fn several_clusters(&self) -> &[Arc<str>] {
+        &self.several_clusters
+    }
+
+    /// The nodes of other clusters in the store, by the names in their series.
+    #[must_use]
+    pub fn foreign_nodes(&self) -> &[Arc<str>] {
+        &self.foreign_nodes
+    }
+}

@@ -1,0 +1,207 @@
+//! Finds the pods that series name as the holders of devices.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use apimachinery::time::Timestamp;
+
+use super::nodes::is_shared;
+use super::workloads::Workloads;
+use super::{Layout, Named, PodId};
+use crate::claim::{Claim, Holder};
+use crate::grid::RowId;
+use crate::inventory::{Inventory, InventoryOrigin, Pod};
+use crate::line::Line;
+use crate::series::Scheme;
+
+/// A line that names a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Naming {
+    device: u32,
+    pod: PodId,
+    row: RowId,
+    on_node: bool,
+}
+
+impl Layout {
+    /// Finds the pods, and the devices whose series name them.
+    pub(super) fn find_claims(&mut self, lines: &[&Named<'_>], inventory: &Inventory) {
+        let shared = inventory
+            .nodes
+            .iter()
+            .filter(|node| is_shared(&node.labels));
+        let shared: BTreeSet<&str> = shared.map(|node| &*node.name).collect();
+        let mut pods = Pods {
+            holders: Vec::new(),
+            listed: HashMap::new(),
+            unlisted: HashMap::new(),
+            shared,
+            by_name: OnceCell::new(),
+            inventory,
+        };
+        let pending = inventory.pods.iter();
+        for pod in pending.filter(|pod| pod.gpus > 0 && pod.is_live()) {
+            pods.of(pod);
+        }
+        let found = lines.iter().filter_map(|named| {
+            let pod = pods.named(named)?;
+            let node = pods.holders[pod as usize].node.as_ref();
+            Some(Naming {
+                device: self.device_of[named.row.0 as usize],
+                pod,
+                row: named.row,
+                on_node: named.node.is_some() && named.node == node,
+            })
+        });
+        let mut found: Vec<Naming> = found.collect();
+        found.sort_unstable();
+        self.pods = pods.holders;
+        let key = |it: &Naming| (it.device, it.pod);
+        for lines in found.chunk_by(|one, other| key(one) == key(other)) {
+            let Naming { device, pod, .. } = lines[0];
+            // A pod that series name at a GPU and at a MIG instance of it holds the instance.
+            let is_named = |it| found.binary_search_by_key(&(it, pod), key).is_ok();
+            if self.instances_of(device).any(is_named) {
+                continue;
+            }
+            let id = self.claims.len();
+            let claims = &mut self.devices[device as usize].claims;
+            if claims.start == claims.end {
+                claims.start = id;
+            }
+            claims.end = id + 1;
+            let id = u32::try_from(id).unwrap_or(u32::MAX);
+            self.pods[pod as usize].claims.push(id);
+            self.by_device.push(id);
+            self.claims.push(Claim {
+                device,
+                pod,
+                on_node: lines.iter().any(|it| it.on_node),
+                lines: lines.iter().map(|it| it.row).collect(),
+            });
+        }
+        let nodes = self.devices.iter().filter_map(|it| it.node.as_ref());
+        let nodes: BTreeSet<&Arc<str>> = nodes.collect();
+        for pod in self.pods.iter_mut().filter(|pod| pod.unseen_shared > 0) {
+            let is_seen = pod.node.as_ref().is_some_and(|it| nodes.contains(it));
+            if is_seen || !pod.claims.is_empty() {
+                pod.unseen_shared = 0;
+            }
+        }
+    }
+}
+
+/// The pod that a line names: the listed one, unless it runs on another Node than the series
+/// name or started after their last sample; then the departed one of that Node.
+pub(super) fn pod_of<'a>(
+    line: &Line,
+    node: Option<&Arc<str>>,
+    newest: Timestamp,
+    inventory: &'a Inventory,
+) -> Option<&'a Pod> {
+    let owner = line.owner.as_ref()?;
+    let is_there = |pod: &&Pod| node.is_none() || pod.node.is_none() || pod.node.as_ref() == node;
+    let listed = inventory.pod(&owner.namespace, &owner.pod);
+    let departed = || inventory.departed(&owner.namespace, &owner.pod).iter();
+    let is_later = |pod: &&Pod| pod.started.is_none_or(|started| newest >= started);
+    listed
+        .filter(|pod| is_there(pod) && is_later(pod))
+        .or_else(|| departed().find(is_there))
+        .or_else(|| listed.filter(is_there))
+}
+
+/// Pods under construction.
+struct Pods<'a> {
+    holders: Vec<Holder>,
+    listed: HashMap<*const Pod, PodId>,
+    unlisted: HashMap<(&'a str, &'a str), PodId>,
+    /// Nodes whose GPUs several pods may hold.
+    shared: BTreeSet<&'a str>,
+    by_name: OnceCell<Workloads<'a>>,
+    inventory: &'a Inventory,
+}
+
+impl<'a> Pods<'a> {
+    /// The pod that holds the device of a line by its labels. Bare labels may be those of the
+    /// exporter, which requests no GPU.
+    fn named(&mut self, named: &Named<'a>) -> Option<PodId> {
+        let owner = named.line.owner.as_ref()?;
+        let is_bare = named.line.scheme == Some(Scheme::Bare) && !named.line.is_proven;
+        let is_cluster = self.inventory.authority == InventoryOrigin::Cluster;
+        match named.pod {
+            Some(pod) => (!is_bare || pod.requests_gpu()).then(|| self.of(pod)),
+            None if is_cluster && self.runs_elsewhere(named) => None,
+            None => Some(self.unlisted(&owner.namespace, &owner.pod)),
+        }
+    }
+
+    /// Whether the pod that a line names is listed and runs on another Node.
+    fn runs_elsewhere(&self, named: &Named<'_>) -> bool {
+        let owner = named.line.owner.as_ref();
+        let listed = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
+        listed.is_some_and(|pod| pod.started.is_none_or(|started| named.newest >= started))
+    }
+
+    fn of(&mut self, pod: &Pod) -> PodId {
+        if let Some(id) = self.listed.get(&std::ptr::from_ref(pod)) {
+            return *id;
+        }
+        let listed = self.inventory.pod(&pod.namespace, &pod.name);
+        let is_listed = listed.is_some_and(|listed| std::ptr::eq(listed, pod));
+        let on_shared = pod
+            .node
+            .as_deref()
+            .is_some_and(|node| self.shared.contains(node));
+        let is_live = is_listed && pod.is_live();
+        let id = self.add(Holder {
+            namespace: Arc::clone(&pod.namespace),
+            name: Arc::clone(&pod.name),
+            node: pod.node.clone(),
+            is_live,
+            is_known: true,
+            started: pod.started.unwrap_or(Timestamp::MIN),
+            running_since: pod.running_since,
+            ended: pod.ended,
+            requested: (pod.gpus > 0 && !pod.uncounted && !on_shared).then_some(pod.gpus),
+            is_uncounted: !on_shared && (pod.gpus == 0 || pod.uncounted),
+            unseen_shared: if on_shared && is_live { pod.gpus } else { 0 },
+            owners: pod.owners.clone(),
+            claims: Vec::new(),
+        });
+        self.listed.insert(pod, id);
+        id
+    }
+
+    fn unlisted(&mut self, namespace: &'a Arc<str>, name: &'a Arc<str>) -> PodId {
+        if let Some(id) = self.unlisted.get(&(&**namespace, &**name)) {
+            return *id;
+        }
+        let inventory = self.inventory;
+        let is_series = inventory.authority == InventoryOrigin::Series;
+        let by_name = self.by_name.get_or_init(|| Workloads::of(inventory));
+        let owners = by_name.of_pod(namespace, name);
+        let id = self.add(Holder {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            node: None,
+            is_live: is_series,
+            is_known: false,
+            started: Timestamp::MIN,
+            running_since: None,
+            ended: inventory.listed,
+            requested: None,
+            is_uncounted: is_series,
+            unseen_shared: 0,
+            owners,
+            claims: Vec::new(),
+        });
+        self.unlisted.insert((namespace, name), id);
+        id
+    }
+
+    fn add(&mut self, holder: Holder) -> PodId {
+        self.holders.push(holder);
+        u32::try_from(self.holders.len() - 1).unwrap_or(u32::MAX)
+    }
+}
