@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apimachinery::time::Timestamp;
+use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::explain::ReadingOutcome;
+use gpu_metrics::grid::RowId;
 use gpu_metrics::layout::{Claim, Object, Scope};
 use gpu_metrics::line::Line;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::reasons::{InstantOutcome, Reasons};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
+
+use super::stage::AHEAD;
 
 /// A device as a query names it: UUID and MIG instance.
 pub(super) type Named = (String, String);
@@ -60,7 +63,7 @@ impl PromqlScope {
                     .devices
                     .iter()
                     .any(|it| it.times.is_none_or(|it| it.fresh_ms != fresh_ms))
-                || devices().any(|it| has_several_names(snapshot, it, since))
+                || devices().any(|it| has_several_readings(snapshot, it, since))
                 || by_labels && devices().any(|it| has_changed(snapshot, it, since)),
         })
     }
@@ -128,12 +131,18 @@ const fn is_count(measure: &Measure) -> bool {
     )
 }
 
-/// Whether series since a time name a field of a device in several ways: the server reads
-/// the first name, a query the newest sample.
-fn has_several_names(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
-    let lines = recent_lines(snapshot, device, since);
-    let ranks: BTreeSet<u8> = lines.map(|line| line.rank).collect();
-    ranks.len() > 1
+/// Whether series since a time name a field of a device in several ways, of which the server
+/// reads the first, or have sources whose windows end at different times.
+fn has_several_readings(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
+    let frame = snapshot.frame();
+    let of_row = |row: &RowId| {
+        let times = frame.times[row.0 as usize];
+        let lag_ms = frame.sources.all()[usize::from(times.source.0)].lag_ms;
+        let end_ms = frame.now.millis() - lag_ms + millis(AHEAD);
+        (times.rank, end_ms.div_euclid(frame.step_ms))
+    };
+    let rows = recent_rows(snapshot, device, since);
+    rows.map(of_row).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// Whether the holder of a device is another one than all its series since a time name: a
@@ -144,7 +153,9 @@ fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
         let owner = line.owner.as_ref()?;
         Some((owner.namespace.clone(), owner.pod.clone()))
     };
-    let named: BTreeSet<_> = recent_lines(snapshot, device, since).map(owner).collect();
+    let lines = recent_rows(snapshot, device, since);
+    let lines = lines.filter_map(|row| layout.lines[row.0 as usize].as_deref());
+    let named: BTreeSet<_> = lines.map(owner).collect();
     let is_recent = |claim: &Claim| {
         let mut rows = claim.lines.iter();
         rows.any(|row| snapshot.frame().times[row.0 as usize].newest >= since)
@@ -161,9 +172,7 @@ fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
     named.len() > 1 || is_other
 }
 
-fn recent_lines(snapshot: &Snapshot, device: u32, since: Timestamp) -> impl Iterator<Item = &Line> {
-    let (layout, frame) = (snapshot.layout(), snapshot.frame());
-    let rows = layout.lines_of(device).iter();
-    let recent = rows.filter(move |row| frame.times[row.0 as usize].newest >= since);
-    recent.filter_map(|row| layout.lines[row.0 as usize].as_deref())
+fn recent_rows(snapshot: &Snapshot, device: u32, since: Timestamp) -> impl Iterator<Item = &RowId> {
+    let rows = snapshot.layout().lines_of(device).iter();
+    rows.filter(move |row| snapshot.frame().times[row.0 as usize].newest >= since)
 }
