@@ -1,0 +1,173 @@
+//! An immutable view of the samples at one time.
+
+use std::sync::Arc;
+
+use apimachinery::time::{Timestamp, millis};
+
+use super::{Store, validity};
+use crate::grid::{Columns, Reading, RowId};
+use crate::reading::AHEAD_MS;
+use crate::signal::{SignalId, Unit};
+use crate::source::{SourceId, Sources};
+use crate::unit::Scale;
+
+/// The times of a line's samples, and what follows from them.
+#[derive(Clone, Copy, Debug)]
+pub struct LineTimes {
+    pub source: SourceId,
+    pub rank: u8,
+    /// S, milliseconds.
+    pub scrape_ms: i64,
+    /// F, milliseconds.
+    pub fresh_ms: i64,
+    /// How much later than its source it is, milliseconds, if F is longer by that.
+    pub own_ms: i64,
+    pub first: Timestamp,
+    pub newest: Timestamp,
+    /// Readings after the first and before the second time do not count.
+    pub(crate) frozen: (Timestamp, Timestamp),
+}
+
+/// An immutable view of the samples at one time.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub now: Timestamp,
+    pub step_ms: i64,
+    pub(crate) signals: Vec<Columns>,
+    /// By line; the times of a free place lie outside of all windows.
+    pub times: Arc<[LineTimes]>,
+    pub sources: Arc<Sources>,
+    /// By source, how many instants it is behind one without lateness.
+    behind: Vec<i64>,
+    /// The fields of sources whose unit is unknown, by the place of the field's name.
+    pub unknown_units: Vec<(SourceId, SignalId, u8)>,
+    pub(crate) percent_as_ratio: Option<bool>,
+    /// The fields in percent.
+    percents: Vec<SignalId>,
+    /// By signal, whether its query was ever answered; if not, any device may have it.
+    answered: Vec<bool>,
+}
+
+impl Store {
+    /// An immutable view of all samples.
+    pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
+        let times = self.lines.iter().map(|slot| match slot {
+            Some(slot) => LineTimes {
+                source: slot.source,
+                rank: slot.line.rank,
+                scrape_ms: self.scrape_ms(slot),
+                fresh_ms: self.fresh_ms(slot),
+                own_ms: self.own_ms(slot),
+                first: slot.first,
+                newest: slot.newest,
+                frozen: slot.movement.frozen,
+            },
+            None => LineTimes::NONE,
+        });
+        let step_ms = self.step_ms();
+        let end = |lag_ms: i64| (now.millis() - lag_ms + AHEAD_MS).div_euclid(step_ms);
+        let sources = self.sources.all().iter();
+        let doubt_ms = millis(self.policy.max_window);
+        let since = Timestamp::from_millis(now.millis() - doubt_ms);
+        Frame {
+            now,
+            step_ms,
+            signals: self.signals.clone(),
+            times: times.collect(),
+            behind: sources.map(|it| end(0) - end(it.lag_ms)).collect(),
+            sources: Arc::new(self.sources.clone()),
+            unknown_units: match self.policy.percent_as_ratio {
+                Some(_) => Vec::new(),
+                None => self.sources.of_unknown_unit(since),
+            },
+            percent_as_ratio: self.policy.percent_as_ratio,
+            answered,
+            percents: {
+                let specs = self.specs.iter().filter(|spec| spec.unit == Unit::Percent);
+                specs.map(|spec| spec.id).collect()
+            },
+        }
+    }
+}
+
+impl LineTimes {
+    const NONE: Self = Self {
+        source: SourceId(0),
+        rank: 0,
+        scrape_ms: 0,
+        fresh_ms: 0,
+        own_ms: 0,
+        first: Timestamp::MAX,
+        newest: Timestamp::MIN,
+        frozen: (Timestamp::MIN, Timestamp::MIN),
+    };
+
+    /// Since when the readings of the line have not moved, though its GPU is busy.
+    #[must_use]
+    pub fn frozen_since(&self) -> Option<Timestamp> {
+        let (since, until) = self.frozen;
+        (until == Timestamp::MAX).then_some(since)
+    }
+}
+
+impl Frame {
+    /// Whether the query of a signal was ever answered; if not, any device may have it.
+    #[must_use]
+    pub fn is_answered(&self, signal: SignalId) -> bool {
+        self.answered.get(signal.index()).copied().unwrap_or(true)
+    }
+
+    /// The reading of a stored value; `None`: its unit is unknown, or it is none.
+    #[inline]
+    pub(crate) fn scaled(&self, row: RowId, signal: SignalId, stored: Reading) -> Option<Reading> {
+        let times = &self.times[row.0 as usize];
+        let is_percent = self.percents.contains(&signal);
+        let of = (times.source, signal, times.rank);
+        let is_unknown = !self.unknown_units.is_empty()
+            && stored.value != 0.0
+            && self.unknown_units.binary_search(&of).is_ok();
+        let value = match self.percent_as_ratio {
+            Some(true) if is_percent => {
+                validity::reading(Unit::Percent, stored.value, Scale::Ratio)?
+            }
+            _ if is_unknown => return None,
+            _ => stored.value,
+        };
+        (!value.is_nan()).then_some(Reading { value, ..stored })
+    }
+
+    /// Whether a line was frozen when a sample was taken.
+    pub(crate) fn is_frozen(&self, row: RowId, at: Timestamp) -> bool {
+        let (since, until) = self.times[row.0 as usize].frozen;
+        since < at && at < until
+    }
+
+    /// The times of lines.
+    pub(crate) fn times_of<'a>(
+        &'a self,
+        rows: &'a [RowId],
+    ) -> impl Iterator<Item = &'a LineTimes> + Clone {
+        rows.iter().map(|row| &self.times[row.0 as usize])
+    }
+
+    /// How many instants a source is behind one without lateness.
+    #[inline]
+    pub(crate) fn behind(&self, source: SourceId) -> i64 {
+        self.behind.get(usize::from(source.0)).copied().unwrap_or(0)
+    }
+
+    /// The same of the latest source.
+    pub(crate) fn latest_behind(&self) -> i64 {
+        self.behind.iter().max().copied().unwrap_or(0)
+    }
+
+    /// The first sample of lines after a time, of any field.
+    pub(crate) fn first_after(&self, rows: &[RowId], at: Timestamp) -> Option<Timestamp> {
+        let of_signal = |columns: &Columns| {
+            let rows = rows.iter();
+            rows.filter_map(|row| columns.first_after(*row, at, self.step_ms))
+                .min()
+        };
+        self.signals.iter().filter_map(of_signal).min()
+    }
+}

@@ -1,0 +1,161 @@
+//! Registers series and lines.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+use super::{IntakeReport, Known, PROFILING, Slot, Store};
+use crate::frozen::Movement;
+use crate::gaps::Gaps;
+use crate::grid::RowId;
+use crate::line::Line;
+use crate::signal::SignalId;
+
+/// The most series: enough for five hundred thousand GPUs with eight signals.
+const MOST_SERIES: usize = 4_000_000;
+
+/// Utilisation of memory and of whole GPUs, in percent.
+const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
+
+impl Store {
+    /// Reads the labels of a series that is seen for the first time.
+    pub(super) fn learn(
+        &mut self,
+        key: [u64; 2],
+        text: &str,
+        signal: SignalId,
+        report: &mut IntakeReport,
+    ) -> Option<RowId> {
+        report.new_series += 1;
+        let line = Labels::from_json(text).ok().and_then(|labels| {
+            let name = labels.get("__name__").unwrap_or_default();
+            let spec = self.specs.iter().find(|spec| spec.id == signal)?;
+            let mut names = spec.wire_names.iter();
+            let rank = names.position(|it| it.eq_ignore_ascii_case(name));
+            Line::read(&labels, u8::try_from(rank.unwrap_or(0)).unwrap_or(u8::MAX))
+        });
+        let state = match line {
+            None => {
+                report.unidentified += 1;
+                Known::Ignored
+            }
+            Some(_) if self.known.len() >= MOST_SERIES => {
+                report.refused += 1;
+                Known::Refused
+            }
+            Some(line) if self.is_superfluous(&line, signal) => Known::Ignored,
+            Some(line) => Known::Stored(self.register(line)),
+        };
+        self.known.insert(key, state);
+        self.next = self.known.len();
+        match state {
+            Known::Stored(row) => Some(row),
+            Known::Ignored | Known::Refused => None,
+        }
+    }
+
+    /// Whether no value needs a series: a profiling field of a whole GPU that is reported in
+    /// percent.
+    fn is_superfluous(&self, line: &Line, signal: SignalId) -> bool {
+        let Some(place) = PROFILING.iter().position(|it| *it == signal) else {
+            return false;
+        };
+        let reports = |row: RowId| {
+            let slot = self.lines[row.0 as usize].as_ref();
+            let columns = self.signals.get(PERCENTS[place].index());
+            slot.zip(columns).is_some_and(|(slot, columns)| {
+                let index = crate::grid::instant_from(slot.newest, self.step_ms());
+                let last = columns.last_reading(row, index, self.step_ms());
+                last.is_some_and(|last| last.at >= self.recent)
+            })
+        };
+        !line.device.is_mig()
+            && !self.needed_whole.contains(&signal)
+            && self.find(line).is_some_and(reports)
+    }
+
+    fn find(&self, line: &Line) -> Option<RowId> {
+        let is_it = |id: &RowId| {
+            let slot = self.lines[id.0 as usize].as_ref();
+            slot.is_some_and(|slot| *slot.line == *line)
+        };
+        self.ids.find(self.hash(line), is_it).copied()
+    }
+
+    fn hash(&self, line: &Line) -> u64 {
+        self.hasher.hash_one((&line.labels, line.rank))
+    }
+
+    fn register(&mut self, line: Line) -> RowId {
+        if let Some(id) = self.find(&line) {
+            return id;
+        }
+        self.generation += 1;
+        let line = self.intern(line);
+        let source = self.sources.register(&line.source, &line.job);
+        let hash = self.hash(&line);
+        let slot = Slot {
+            line: Arc::new(line),
+            source,
+            first: Timestamp::MAX,
+            newest: Timestamp::MIN,
+            gaps: Gaps::NONE,
+            movement: Movement::NONE,
+        };
+        let id = if let Some(id) = self.free.pop() {
+            self.lines[id.0 as usize] = Some(slot);
+            // Columns may still hold samples of the former line.
+            let step_ms = self.step_ms();
+            for columns in &mut self.signals {
+                columns.forget(id, step_ms, |_| true);
+            }
+            id
+        } else {
+            self.lines.push(Some(slot));
+            RowId(u32::try_from(self.lines.len() - 1).unwrap_or(u32::MAX))
+        };
+        let (lines, hasher) = (&self.lines, &self.hasher);
+        let hash_of = |id: &RowId| {
+            let slot = lines[id.0 as usize].as_ref();
+            slot.map_or(0, |slot| {
+                hasher.hash_one((&slot.line.labels, slot.line.rank))
+            })
+        };
+        self.ids.insert_unique(hash, id, hash_of);
+        id
+    }
+
+    /// Shares equal texts: most label values repeat over a fleet.
+    fn intern(&mut self, mut line: Line) -> Line {
+        let texts = &mut self.texts;
+        let mut share = |text: &mut Arc<str>| match texts.get(text) {
+            Some(known) => *text = Arc::clone(known),
+            None => {
+                texts.insert(Arc::clone(text));
+            }
+        };
+        share(&mut line.device.uuid);
+        if let Some(owner) = &mut line.owner {
+            share(&mut owner.namespace);
+            share(&mut owner.pod);
+            owner.container.as_mut().into_iter().for_each(&mut share);
+        }
+        line.nodes.iter_mut().for_each(|node| share(&mut node.name));
+        line.nodes.shrink_to_fit();
+        line.cluster.as_mut().into_iter().for_each(&mut share);
+        share(&mut line.job);
+        share(&mut line.source);
+        share(&mut line.instance);
+        let pairs = line.labels.iter().map(|(name, value)| {
+            let (mut name, mut value) = (Arc::clone(name), Arc::clone(value));
+            share(&mut name);
+            share(&mut value);
+            (name, value)
+        });
+        let pairs: Vec<_> = pairs.collect();
+        line.labels = Labels::from_pairs(pairs);
+        line
+    }
+}
