@@ -11,7 +11,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::numbers::{Numbers, insert};
 use apimachinery::time::Timestamp;
 
 /// Index of a row: a device as held by one owner, or by none.
@@ -40,10 +39,13 @@ impl Reading {
 /// enough that inserting a row is quick.
 const BLOCK: usize = 512;
 
-/// Bits of a word.
-pub(super) const WORD: usize = 64;
+/// How many samples a full list grows by: doubling would leave a third of it empty.
+const GROWTH: usize = 32;
 
-/// The samples of up to [`BLOCK`] rows before one instant: three to ten bytes each.
+/// Bits of a word.
+const WORD: usize = 64;
+
+/// The samples of up to [`BLOCK`] rows before one instant.
 #[derive(Clone, Debug, Default)]
 struct Block {
     /// The rows with a sample: a bit each.
@@ -51,7 +53,7 @@ struct Block {
     /// The number of samples before each word.
     before: [u16; BLOCK / WORD],
     /// In the order of the rows; NaN where the sample is no reading.
-    values: Numbers,
+    values: Vec<f64>,
     /// Milliseconds from the sample to the instant.
     ages: Vec<u16>,
 }
@@ -71,7 +73,7 @@ impl Block {
     #[inline]
     fn get(&self, row: usize) -> Option<(f64, u16)> {
         match self.place(row) {
-            (place, true) => Some((self.values.get(place), self.ages[place])),
+            (place, true) => Some((self.values[place], self.ages[place])),
             _ => None,
         }
     }
@@ -79,11 +81,11 @@ impl Block {
     fn put(&mut self, row: usize, value: f64, age: u16) {
         let (place, is_there) = self.place(row);
         if is_there {
-            self.values.set(place, value);
+            self.values[place] = value;
             self.ages[place] = age;
             return;
         }
-        self.values.insert(place, value);
+        insert(&mut self.values, place, value);
         insert(&mut self.ages, place, age);
         self.present[row / WORD] |= 1 << (row % WORD);
         let after = &mut self.before[row / WORD + 1..];
@@ -100,6 +102,14 @@ impl Block {
             after.iter_mut().for_each(|count| *count -= 1);
         }
     }
+}
+
+/// Inserts into a list. A full list grows by [`GROWTH`] elements.
+fn insert<T>(list: &mut Vec<T>, place: usize, item: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(GROWTH);
+    }
+    list.insert(place, item);
 }
 
 /// The newest sample of rows before one instant, block by block.

@@ -45,7 +45,6 @@ pub mod inventory;
 pub mod layout;
 pub mod line;
 pub mod metric;
-mod numbers;
 mod outcome;
 pub mod pipeline;
 pub mod policy;

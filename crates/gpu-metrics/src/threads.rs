@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 
 /// Fewer rows are computed on one thread, because starting another takes longer.
-const FEW_ROWS: usize = 512;
+const FEW_ROWS: usize = 4_096;
 
 /// The number of threads for a number of rows.
 pub(crate) fn for_rows(rows: usize) -> usize {
