@@ -50,6 +50,8 @@ impl PromqlScope {
         };
         let since = reasons.end - window - Duration::from_millis(fresh_ms.unsigned_abs());
         let by_labels = group.scope != Scope::Devices || is_count(&metric.measure);
+        let is_node = group.scope == Scope::Devices && !group.name.is_empty();
+        let all = || (0..).take(snapshot.layout().devices.len());
         Some(Self {
             last: reasons.end.millis() / snapshot.frame().step_ms,
             instants: i64::try_from(reasons.instants.len()).unwrap(),
@@ -64,6 +66,7 @@ impl PromqlScope {
                     .iter()
                     .any(|it| it.times.is_none_or(|it| it.fresh_ms != fresh_ms))
                 || devices().any(|it| has_several_readings(snapshot, it, since))
+                || is_node && all().any(|it| names_a_successor(snapshot, it, since))
                 || by_labels && devices().any(|it| has_changed(snapshot, it, since)),
         })
     }
@@ -143,6 +146,21 @@ fn has_several_readings(snapshot: &Snapshot, device: u32, since: Timestamp) -> b
     };
     let rows = recent_rows(snapshot, device, since);
     rows.map(of_row).collect::<BTreeSet<_>>().len() > 1
+}
+
+/// Whether series since a time name no node and a pod that started after their first
+/// samples: a query does not know the node of the earlier pod of the same name.
+fn names_a_successor(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
+    let (layout, frame) = (snapshot.layout(), snapshot.frame());
+    let mut rows = recent_rows(snapshot, device, since);
+    rows.any(|row| {
+        let line = layout.lines[row.0 as usize].as_ref();
+        let line = line.filter(|line| !line.names_node);
+        let owner = line.and_then(|line| line.owner.as_ref());
+        let pod = owner.and_then(|it| layout.inventory().pod(&it.namespace, &it.pod));
+        let started = pod.and_then(|pod| pod.started);
+        started.is_some_and(|started| frame.times[row.0 as usize].first < started)
+    })
 }
 
 /// Whether the holder of a device is another one than all its series since a time name: a
