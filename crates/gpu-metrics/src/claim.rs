@@ -26,8 +26,6 @@ pub struct Holder {
     pub node: Option<Arc<str>>,
     /// Whether it lives and is not ending.
     pub is_live: bool,
-    /// Whether it is listed or departed; series name it otherwise.
-    pub is_known: bool,
     pub started: Timestamp,
     /// When its containers started.
     pub running_since: Option<Timestamp>,

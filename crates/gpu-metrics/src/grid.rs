@@ -261,19 +261,13 @@ impl Columns {
         }
     }
 
-    /// Removes the samples of a row that `selects` selects.
-    pub(crate) fn forget(&mut self, row: RowId, step_ms: i64, selects: impl Fn(Reading) -> bool) {
-        if self.last.get(&row).copied().is_some_and(&selects) {
+    /// Removes the samples of a row.
+    pub(crate) fn forget(&mut self, row: RowId) {
+        if self.last.contains_key(&row) {
             Arc::make_mut(&mut self.last).remove(&row);
         }
-        for index in self.first..self.first + self.len() {
-            if self.sample(row, index, step_ms).is_some_and(&selects) {
-                let position = usize::try_from(index - self.first).unwrap_or(usize::MAX);
-                if let Some(column) = self.columns.get_mut(position) {
-                    column.remove(row);
-                }
-            }
-        }
+        let stored = self.columns.iter_mut().filter(|it| it.get(row).is_some());
+        stored.for_each(|column| column.remove(row));
     }
 
     /// Whether no sample is stored.
@@ -397,8 +391,7 @@ mod tests {
             assert_eq!(value(&columns, row), expected);
         }
         let shared = columns.clone();
-        columns.forget(RowId(64), STEP, |_| true);
-        columns.forget(RowId(3), STEP, |reading| reading.value > 5.0);
+        columns.forget(RowId(64));
         assert_eq!(value(&columns, 64), None);
         assert_eq!(value(&columns, 3), Some(3.0));
         assert_eq!(value(&columns, 65), Some(65.0));

@@ -57,18 +57,6 @@ pub enum Unit {
     Plain,
 }
 
-impl Unit {
-    /// Whether values hardly change, as sizes of the framebuffer: a large fleet queries
-    /// these signals less often.
-    #[must_use]
-    pub const fn hardly_changes(self) -> bool {
-        match self {
-            Self::Mebibytes => true,
-            Self::Percent | Self::Ratio | Self::Watts | Self::Plain => false,
-        }
-    }
-}
-
 /// A signal and all its series names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalSpec {

@@ -107,10 +107,9 @@ impl Store {
         let id = if let Some(id) = self.free.pop() {
             self.lines[id.0 as usize] = Some(slot);
             // Columns may still hold samples of the former line.
-            let step_ms = self.step_ms();
-            for columns in &mut self.signals {
-                columns.forget(id, step_ms, |_| true);
-            }
+            self.signals
+                .iter_mut()
+                .for_each(|columns| columns.forget(id));
             id
         } else {
             self.lines.push(Some(slot));
