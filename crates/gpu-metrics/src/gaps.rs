@@ -102,6 +102,11 @@ impl Gaps {
         (self.scrape_secs > 0).then_some(i64::from(self.scrape_secs) * 1000)
     }
 
+    /// Whether the gaps are too few to show an interval that is not like those of the source.
+    pub(crate) const fn are_few(&self) -> bool {
+        self.len < 4
+    }
+
     /// The median of the last three, milliseconds; `None` before the first.
     pub(crate) fn late_ms(&self) -> Option<i64> {
         let [one, two, three] = self.late.map(i64::from);

@@ -159,8 +159,15 @@ impl Store {
 
 fn scrape_ms(policy: &Policy, sources: &Sources, slot: &Slot) -> i64 {
     let set = policy.scrape_interval.map(millis);
-    let own = set.or_else(|| slot.gaps.scrape_ms());
-    own.unwrap_or_else(|| sources.scrape_ms(slot.source))
+    let of_source_ms = sources.scrape_ms(slot.source);
+    // A few gaps may be outages, or those between two scrapers.
+    let own_ms = slot.gaps.scrape_ms();
+    let own_ms = own_ms.map(|own_ms| match slot.gaps.are_few() {
+        true if own_ms > 4 * of_source_ms => of_source_ms,
+        true => own_ms.max(of_source_ms),
+        false => own_ms,
+    });
+    set.or(own_ms).unwrap_or(of_source_ms)
 }
 
 /// F by S.

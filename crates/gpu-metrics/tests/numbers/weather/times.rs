@@ -35,6 +35,8 @@ pub(super) const fn between<T>(low: T, high: T) -> Between<T> {
 pub(super) struct SampleTimes {
     /// Every sample: its time and its arrival.
     samples: Vec<(i64, i64)>,
+    /// How many series have them.
+    series: usize,
     newest: i64,
     /// The times of reads with new samples, and their lateness.
     late: Vec<(i64, i64)>,
@@ -114,8 +116,14 @@ impl Times {
             let readings = series.points.iter().filter(|point| !point.value.is_nan());
             samples[series.target].extend(readings.map(|point| (point.at, point.arrived)));
         }
-        let heard = samples.into_iter().map(|samples| SampleTimes {
+        let devices = |target| {
+            let devices = built.devices.iter();
+            devices.filter(|it| it.targets.contains(&target)).count()
+        };
+        let heard = samples.into_iter().enumerate();
+        let heard = heard.map(|(target, samples)| SampleTimes {
             samples: samples.into_iter().collect(),
+            series: devices(target),
             newest: i64::MIN,
             late: Vec::new(),
             scrape: between(ASSUMED, ASSUMED),
@@ -179,7 +187,8 @@ impl Times {
         if live.is_empty() {
             return heard.lag;
         }
-        let late = || live.iter().map(|heard| heard.late());
+        let series = |heard: &&SampleTimes| vec![heard.late(); heard.series];
+        let late = || live.iter().flat_map(series);
         between(
             middle(late().map(|late| late.low).collect()).low,
             middle(late().map(|late| late.high).collect()).high,
