@@ -51,7 +51,7 @@ fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s110_s112_ten_replicas_become_what_the_formula_says() {
-    let mut lab = Lab::start().await;
+    let lab = Lab::start().await;
     for metric in [
         on_pods("gpu_memory_utilization", "50"),
         of_cluster("cluster_gpu_memory_utilization_sum", "AverageValue"),
@@ -91,29 +91,4 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
         lab.await_replicas(second);
         scaler.end();
     }
-    omitted_idle_pods(&mut lab);
-}
-
-/// The two rows of `idle: omit`.
-fn omitted_idle_pods(lab: &mut Lab) {
-    lab.reconfigure("gpu: {window: 10s, idle: omit}\n");
-    let path = format!("{CUSTOM}/pods/*/gpu_memory_utilization");
-    let two = |said: &str| said.matches(r#""value":"#).count() == 2;
-
-    ten_of_which_two_are_busy(lab, 80);
-    lab.await_answer(&path, two);
-    let scaler = Autoscaler::start(lab, MOST, &on_pods("gpu_memory_utilization", "50"));
-    scaler.await_seen("80");
-    lab.gpus.concentrate(2, 82);
-    scaler.await_seen("82");
-    assert_eq!(scaler.sizes(), Vec::<u64>::new());
-    assert_eq!(lab.replicas(), 10);
-    scaler.end();
-
-    ten_of_which_two_are_busy(lab, 10);
-    lab.await_answer(&path, two);
-    let one_less_at_a_time: Vec<u64> = (1..=9).rev().collect();
-    let scaler = Autoscaler::start(lab, MOST, &on_pods("gpu_memory_utilization", "50"));
-    scaler.await_sizes(&one_less_at_a_time);
-    scaler.end();
 }
