@@ -261,7 +261,7 @@ impl Engine {
                 range,
             };
             let fetched = self.prometheus.fetch(&query, clock::now(), &mut take);
-            let skew_ms = fetched.await?.clock_skew;
+            let skew_ms = fetched.await?;
             self.skew_ms = skew_ms.filter(|it| it.abs() >= SKEW_MIN_MS).unwrap_or(0);
             if left.is_zero() {
                 return Ok(());

@@ -23,7 +23,7 @@ use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
 use cluster_state::clock;
 use cluster_state::served;
-use prometheus_source::{Error, PromqlClient};
+use prometheus_source::{Error, Prometheus};
 
 /// The most concurrent searches; each may be expensive.
 const SIDE_BY_SIDE: usize = 4;
@@ -41,7 +41,7 @@ pub(super) struct RuleDiscovery {
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    pub prometheus: PromqlClient,
+    pub prometheus: Prometheus,
     /// Lists the cluster's kinds, and has the conditions.
     pub backend: RuleBackend,
     pub provider: Arc<RuleProvider>,

@@ -39,7 +39,7 @@ use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::flags::ConfigFile;
 use findings::own;
-use prometheus_source::PromqlClient;
+use prometheus_source::Prometheus;
 use prometheus_source::cache::QueryCache;
 
 /// The most connections to the operators' port, for a probe and a few scrapers.
@@ -239,7 +239,7 @@ fn provide(
 fn discover(
     config: &Config,
     flags: &RuleFlags,
-    prometheus: PromqlClient,
+    prometheus: Prometheus,
     backend: RuleBackend,
     provider: Arc<RuleProvider>,
     telemetry: &Telemetry,

@@ -1,6 +1,6 @@
 //! The clients for the Prometheus of a configuration.
 
-use prometheus_source::{KeyHasher, Prometheus, PromqlClient};
+use prometheus_source::{KeyHasher, Prometheus};
 
 use super::Config;
 
@@ -10,7 +10,7 @@ pub struct Clients {
     /// For GPU series.
     pub prometheus: Prometheus,
     /// For the queries of rules.
-    pub promql: PromqlClient,
+    pub promql: Prometheus,
 }
 
 /// Why no clients can be made.
@@ -32,7 +32,7 @@ impl Clients {
     pub fn new(config: &Config) -> Result<Self, NoClients> {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
         let prometheus = Prometheus::new(settings, KeyHasher::new())?;
-        let promql = prometheus.promql();
+        let promql = prometheus.clone();
         Ok(Self { prometheus, promql })
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use moka::future::Cache;
 
 use super::error::Error;
-use super::prometheus::promql::{PromqlClient, VectorSample};
+use super::prometheus::Prometheus;
+use super::prometheus::promql::VectorSample;
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
 
@@ -30,7 +31,7 @@ pub enum Purpose {
 /// Results of queries by their text. Clones share the cache.
 #[derive(Clone, Debug)]
 pub struct QueryCache {
-    prometheus: PromqlClient,
+    prometheus: Prometheus,
     clock: fn() -> Timestamp,
     results: Cache<Arc<str>, Arc<[VectorSample]>>,
     metric_permits: Arc<Permits>,
@@ -67,7 +68,7 @@ pub struct Counts {
 impl QueryCache {
     /// A cache of results up to `max_age` old; with zero, none is cached.
     #[must_use]
-    pub fn new(prometheus: PromqlClient, clock: fn() -> Timestamp, max_age: Duration) -> Self {
+    pub fn new(prometheus: Prometheus, clock: fn() -> Timestamp, max_age: Duration) -> Self {
         let weigh = |_: &Arc<str>, samples: &Arc<[VectorSample]>| {
             u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1)
         };
@@ -168,19 +169,17 @@ fn count(counter: &AtomicU64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyHasher;
     use crate::settings::{PrometheusSettings, parse_url};
     use crate::testing::fake_prometheus::FakePrometheus;
-    use crate::{KeyHasher, Prometheus};
     use aggregated_apiserver::testing::test_server::until;
 
     fn settings(fake: &FakePrometheus) -> PrometheusSettings {
         PrometheusSettings::new(parse_url(&fake.url()).unwrap())
     }
 
-    fn promql(settings: PrometheusSettings) -> PromqlClient {
-        Prometheus::new(settings, KeyHasher::new())
-            .unwrap()
-            .promql()
+    fn promql(settings: PrometheusSettings) -> Prometheus {
+        Prometheus::new(settings, KeyHasher::new()).unwrap()
     }
 
     /// A cache of a Prometheus that never answers; its queries end after `timeout`.

@@ -1,7 +1,6 @@
-//! Tokens, passwords and certificates from files, read again for every query, because
-//! they rotate: a read of a few kilobytes from a mounted secret costs less than
-//! watching it. The reads do not block the serving threads, because the files may be
-//! on a network.
+//! Tokens, passwords and certificates from files, which rotate. A token is read for every
+//! query; certificates are read again after their files have changed. The reads do not block
+//! the serving threads, because the files may be on a network.
 
 use http::{HeaderMap, HeaderValue};
 use reqwest::{Certificate, ClientBuilder, Identity, RequestBuilder};
@@ -84,61 +83,41 @@ pub(super) async fn authorize(
     Ok((request, Some(secret)))
 }
 
-/// The content of the certificate files. A client is built from it, and kept until it
-/// changes.
-#[derive(PartialEq, Eq)]
-pub(super) struct TlsMaterial {
-    ca: Option<Vec<u8>>,
-    client: Option<Vec<u8>>,
+/// Adds the trusted authorities and the client certificate to a client. Reads their files, and
+/// blocks. `secure`: whether the address uses TLS. Otherwise the system's authorities are not
+/// loaded, because they may be missing from the image.
+pub(super) fn with_certificates(
+    builder: ClientBuilder,
+    tls: &Tls,
+    secure: bool,
+) -> Result<ClientBuilder, Error> {
+    let mut builder = builder.tls_danger_accept_invalid_certs(tls.unverified);
+    if let Some(ca) = &tls.ca {
+        let certificates = Certificate::from_pem_bundle(&pem(ca)?).unwrap_or_default();
+        if certificates.is_empty() {
+            return Err(broken(ca.place(), "holds no PEM certificate", TLS_REMEDY));
+        }
+        builder = builder.tls_certs_only(certificates);
+    } else if !secure || tls.unverified {
+        builder = builder.tls_certs_only([]);
+    }
+    if let Some(pair) = &tls.client {
+        let pem = [pem(&pair.cert)?, pem(&pair.key)?].join(&b'\n');
+        let reason = "and its key hold no PEM certificate with private key";
+        let failed = |_| broken(pair.cert.place(), reason, TLS_REMEDY);
+        builder = builder.identity(Identity::from_pem(&pem).map_err(failed)?);
+    }
+    Ok(builder)
 }
 
-impl TlsMaterial {
-    /// Reads the files without blocking the serving threads.
-    pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
-        let from = tls.clone();
-        let read = file::run_blocking(move || Self::read(&from)).await;
-        read.unwrap_or_else(|why| Err(broken("prometheus.tls", why, TLS_REMEDY)))
-    }
+/// The error of a certificate file that was not read.
+pub(super) fn unread(place: impl Into<String>, why: &str) -> Error {
+    broken(place, format!("cannot be read: {why}"), TLS_REMEDY)
+}
 
-    /// Reads the files. Blocks.
-    pub(super) fn read(tls: &Tls) -> Result<Self, Error> {
-        let read = |pem: &SecretSource| match pem {
-            SecretSource::File(path) => file::read(path)
-                .map_err(|why| broken(pem.place(), format!("cannot be read: {why}"), TLS_REMEDY)),
-            SecretSource::Inline(text) => Ok(text.expose_secret().as_bytes().to_vec()),
-        };
-        let client = tls.client.as_ref();
-        let client = client.map(|pair| Ok([read(&pair.cert)?, read(&pair.key)?].join(&b'\n')));
-        Ok(Self {
-            ca: tls.ca.as_ref().map(read).transpose()?,
-            client: client.transpose()?,
-        })
-    }
-
-    /// Adds the trusted authorities and the client certificate to a client. `secure`:
-    /// whether an address uses TLS. Otherwise the system's authorities are not loaded,
-    /// because they may be missing from the image.
-    pub(super) fn apply(
-        &self,
-        tls: &Tls,
-        secure: bool,
-        builder: ClientBuilder,
-    ) -> Result<ClientBuilder, Error> {
-        let mut builder = builder.tls_danger_accept_invalid_certs(tls.unverified);
-        if let (Some(pem), Some(from)) = (&self.ca, &tls.ca) {
-            let certificates = Certificate::from_pem_bundle(pem).unwrap_or_default();
-            if certificates.is_empty() {
-                return Err(broken(from.place(), "holds no PEM certificate", TLS_REMEDY));
-            }
-            builder = builder.tls_certs_only(certificates);
-        } else if !secure || tls.unverified {
-            builder = builder.tls_certs_only([]);
-        }
-        if let (Some(pem), Some(pair)) = (&self.client, &tls.client) {
-            let reason = "and its key hold no PEM certificate with private key";
-            let failed = |_| broken(pair.cert.place(), reason, TLS_REMEDY);
-            builder = builder.identity(Identity::from_pem(pem).map_err(failed)?);
-        }
-        Ok(builder)
+fn pem(source: &SecretSource) -> Result<Vec<u8>, Error> {
+    match source {
+        SecretSource::File(path) => file::read(path).map_err(|why| unread(source.place(), &why)),
+        SecretSource::Inline(text) => Ok(text.expose_secret().as_bytes().to_vec()),
     }
 }

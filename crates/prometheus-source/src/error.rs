@@ -28,9 +28,8 @@ impl Error {
         }
     }
 
-    /// The refusal of a query with an HTTP status. `answer` is the store's whole text, and
-    /// `text` the message with an excerpt of it.
-    pub(crate) fn refused(address: &str, status: u16, answer: &str, text: String) -> Self {
+    /// The refusal of a query with an HTTP status. `text` has an excerpt of the store's text.
+    pub(crate) fn refused(address: &str, status: u16, text: String) -> Self {
         let kind = match status {
             401 | 403 => ErrorKind::Denied,
             500.. => ErrorKind::ServerError,
@@ -42,14 +41,9 @@ impl Error {
         );
         Self {
             of_query,
-            ..Self::new(kind, address, text).with_remedy(remedy(status, answer))
+            remedy: remedy(status, &text),
+            ..Self::new(kind, address, text)
         }
-    }
-
-    /// This error as one of the query: the store may answer another one.
-    pub(crate) const fn of_the_query(mut self) -> Self {
-        self.of_query = true;
-        self
     }
 
     /// This error with another remedy; empty if the text contains it.

@@ -30,6 +30,6 @@ pub mod testing;
 
 pub use decode::{DecodeError, KeyHasher};
 pub use error::{Error, ErrorKind};
-pub use prometheus::promql::{PromqlClient, VectorSample};
-pub use prometheus::{Fetched, Prometheus};
+pub use prometheus::Prometheus;
+pub use prometheus::promql::VectorSample;
 pub use query::SeriesQuery;

@@ -21,9 +21,10 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
 use endpoint::{Endpoint, Kind};
-use promql::PromqlClient;
 
-/// A Prometheus, or an engine that answers like one.
+/// A client of a Prometheus, or of an engine that answers like one. Clones share connections
+/// and access tokens.
+#[derive(Clone)]
 pub struct Prometheus {
     endpoint: Arc<Endpoint>,
     hasher: KeyHasher,
@@ -33,19 +34,6 @@ pub struct Prometheus {
 
 /// How long each name has its own query after such a refusal.
 const SEPARATE_FOR: Duration = Duration::from_secs(600);
-
-/// The result of one fetch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
-    /// Series in the answer.
-    pub series: usize,
-    /// Samples in the answer.
-    pub samples: usize,
-    /// Bytes of the answer, decompressed.
-    pub bytes: usize,
-    /// The store's clock minus this server's, in milliseconds; `None`: unknown.
-    pub clock_skew: Option<i64>,
-}
 
 impl fmt::Debug for Prometheus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,13 +54,6 @@ impl Prometheus {
             hasher,
             refused: None,
         })
-    }
-
-    /// A client for any queries to the same Prometheus. Both share connections and access
-    /// tokens.
-    #[must_use]
-    pub fn promql(&self) -> PromqlClient {
-        PromqlClient(Arc::clone(&self.endpoint))
     }
 
     /// The address, without credentials and parameters.
@@ -103,7 +84,8 @@ impl Prometheus {
     /// Sends a query, and reads its answer as it arrives: `take` receives batches of its
     /// series, at the end one for each signal. `now` is the time of the call, for comparison
     /// with the store's clock; it differs from the query's `at` for past samples. If the
-    /// query fails, `take` may have received a part of the answer.
+    /// query fails, `take` may have received a part of the answer. Returns the store's clock
+    /// minus this server's, in milliseconds; `None`: unknown.
     ///
     /// # Errors
     /// When Prometheus does not answer, or its answer may be partial.
@@ -112,14 +94,11 @@ impl Prometheus {
         query: &SeriesQuery<'_>,
         now: Timestamp,
         take: &mut (dyn FnMut(&Batch) + Send),
-    ) -> Result<Fetched, Error> {
-        let mut batches: Vec<Batch> = query.specs.iter().map(|it| Batch::new(it.id)).collect();
-        let places = match query.specs {
-            [_] => None,
-            specs => Some(query::places(specs)),
-        };
-        let mut series = SeriesReader::new(&self.hasher, places.as_ref(), &mut batches, take);
-        let mut fetched = Fetched::default();
+    ) -> Result<Option<i64>, Error> {
+        let batches = query.specs.iter().map(|it| Batch::new(it.id)).collect();
+        let places = query::places(query.specs);
+        let mut series = SeriesReader::new(&self.hasher, batches, places, take);
+        let mut clock_skew = None;
         let names = match self.combines(now) {
             true => vec![query::any_name(query.specs)],
             false => query::each_name(query.specs),
@@ -129,13 +108,9 @@ impl Prometheus {
             let selector = query::range_selector(&name, matchers, query);
             let form = self.endpoint.form(&selector, query.at);
             let asked = self.endpoint.ask(Kind::Poll(now), &form, &mut series);
-            let received = asked.await?;
-            fetched.bytes += received.bytes;
-            fetched.clock_skew = fetched.clock_skew.or(received.clock_skew);
-            self.endpoint.check_matrix(received)?;
+            clock_skew = asked.await?.or(clock_skew);
         }
         series.finish();
-        (fetched.series, fetched.samples) = (series.series, series.samples);
-        Ok(fetched)
+        Ok(clock_skew)
     }
 }

@@ -22,20 +22,12 @@ pub struct SeriesQuery<'a> {
     pub range: Duration,
 }
 
-/// The place of each signal's names in a list of signals, without those that two of them
-/// share.
+/// The place of each signal's names in a list of signals.
 pub(crate) fn places(specs: &[&SignalSpec]) -> HashMap<String, usize> {
-    let mut places = HashMap::new();
-    let mut shared = Vec::new();
-    for (place, spec) in specs.iter().enumerate() {
-        for name in spellings(spec) {
-            if places.insert(name.clone(), place).is_some() {
-                shared.push(name);
-            }
-        }
-    }
-    places.retain(|name, _| !shared.contains(name));
-    places
+    let specs = specs.iter().enumerate();
+    let names =
+        specs.flat_map(|(place, spec)| spellings(spec).into_iter().map(move |it| (it, place)));
+    names.collect()
 }
 
 /// All spellings of a signal's name, including lower case, as in managed stores.
@@ -131,17 +123,6 @@ mod tests {
         assert_eq!(
             range_selector("n", &matchers, &some),
             r#"{n,cluster="a\"b\\c\n"}[1ms]"#
-        );
-    }
-
-    #[test]
-    fn a_name_of_two_signals_has_no_place() {
-        let (one, other) = (spec(&["A", "B"]), spec(&["B", "C"]));
-        let places = places(&[&one, &other]);
-        let place = |name: &str| places.get(name).copied();
-        assert_eq!(
-            [place("a"), place("B"), place("C")],
-            [Some(0), None, Some(1)]
         );
     }
 

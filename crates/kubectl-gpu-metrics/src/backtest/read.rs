@@ -12,7 +12,7 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::query::any_name;
-use prometheus_source::{Error, ErrorKind, PromqlClient, VectorSample};
+use prometheus_source::{Error, ErrorKind, Prometheus, VectorSample};
 
 use crate::Failure;
 use crate::replay::{Gather, Moment, Past, Plan};
@@ -46,7 +46,7 @@ const WHOLE_NAME: usize = 45;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store<'a> {
-    pub(super) promql: &'a PromqlClient,
+    pub(super) promql: &'a Prometheus,
     pub(super) config: &'a Config,
     pub(super) args: &'a BacktestArgs,
 }

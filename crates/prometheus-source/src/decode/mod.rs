@@ -14,7 +14,7 @@ use siphasher::sip128::SipHasher13;
 use gpu_metrics::batch::SeriesKey;
 
 pub(crate) use series::SeriesReader;
-pub(crate) use stream::{AnswerDecoder, Elements, Envelope, api_error, parsed};
+pub(crate) use stream::{AnswerDecoder, Elements, Envelope, parsed};
 pub(crate) use text::{Cursor, malformed};
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
@@ -64,19 +64,17 @@ pub enum DecodeError {
     /// proxies (docs/stores.md, "Answers"): whether there are series is then unknown.
     #[error("this is no answer of the Prometheus query API: {0}")]
     NotAnAnswer(String),
-    /// A series is larger than the buffer.
-    #[error("a series of the answer is larger than 1 MiB")]
-    LargeElement,
+    /// The engine warns that series may be missing.
+    #[error("refused an answer that may be partial: {0}")]
+    Partial(String),
     /// The query selected several metrics, and a series has none of their names.
     #[error("the series of several fields cannot be told apart by name")]
     NoName,
-    /// The answer has more parts than allowed.
-    #[error("the answer has more than {limit} {parts}")]
-    TooMany {
-        limit: usize,
-        /// Name of the parts.
-        parts: &'static str,
-    },
+    /// A series is larger than the buffer.
+    #[error("a series of the answer is larger than 1 MiB")]
+    LargeElement,
+    #[error("the answer has more than {0} names and sets of labels")]
+    TooManyShapes(usize),
     /// The result has another type than the query needs.
     #[error("the result is of the type {0:?} and not of the type of this query")]
     ResultType(String),

@@ -8,15 +8,11 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::stream::{Elements, parsed};
+use super::stream::{Elements, Envelope};
 use super::text::{Cursor, malformed};
 use super::{DecodeError, KeyHasher};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Mark, Sample};
-
-/// The most digits of a time before the point, in seconds. Up to this number milliseconds
-/// are exact.
-const SECONDS: usize = 11;
 
 /// The most digits of a whole number that a double always holds exactly.
 const DIGITS: usize = 15;
@@ -34,46 +30,38 @@ const MAX_SECONDS: f64 = 6.3e12;
 /// else has this form after a brace or a comma.
 const NAME: &str = "\"__name__\":\"";
 
-/// The most series of an answer. The store of samples has room for fewer.
-const MOST_SERIES: usize = 5_000_000;
-
 /// The bytes of a batch at which it is handed on.
 const FULL: usize = 1 << 20;
 
 /// Reads the series of a matrix into batches, one for each metric, and hands them on.
 pub(crate) struct SeriesReader<'a> {
     hasher: &'a KeyHasher,
-    /// The place of the batch for each name; `None`: there is one batch for all names.
-    places: Option<&'a HashMap<String, usize>>,
-    batches: &'a mut [Batch],
+    batches: Vec<Batch>,
+    /// The place of the batch for each name, unless one batch has all names.
+    places: HashMap<String, usize>,
     /// Takes a batch, which is then emptied.
     take: &'a mut (dyn FnMut(&Batch) + Send),
     /// Whether NaN is no sample.
     skips_nan: bool,
     /// The series that is being read: the place of its batch, and the batch's size before.
     begun: Option<(usize, Mark)>,
-    /// The number of series that were handed on.
-    pub(crate) series: usize,
-    pub(crate) samples: usize,
     name: memmem::Finder<'static>,
 }
 
 impl<'a> SeriesReader<'a> {
     pub(crate) fn new(
         hasher: &'a KeyHasher,
-        places: Option<&'a HashMap<String, usize>>,
-        batches: &'a mut [Batch],
+        batches: Vec<Batch>,
+        places: HashMap<String, usize>,
         take: &'a mut (dyn FnMut(&Batch) + Send),
     ) -> Self {
         Self {
             hasher,
-            places,
             batches,
+            places,
             take,
             skips_nan: false,
             begun: None,
-            series: 0,
-            samples: 0,
             name: memmem::Finder::new(NAME),
         }
     }
@@ -87,22 +75,20 @@ impl<'a> SeriesReader<'a> {
 
     fn hand_on(&mut self, place: usize) {
         let batch = &mut self.batches[place];
-        self.series += batch.series_len();
-        self.samples += batch.samples_len();
         (self.take)(batch);
         batch.clear();
     }
 
     /// The place of the batch for a series with these labels.
     fn place(&self, labels: &str) -> Option<usize> {
-        let Some(places) = self.places else {
+        if self.batches.len() == 1 {
             return Some(0);
-        };
+        }
         let at = self.name.find(labels.as_bytes())?;
         let is_name = matches!(labels.as_bytes()[at - 1], b'{' | b',');
         let name = &labels[at + NAME.len()..];
         let name = &name[..memchr(b'"', name.as_bytes())?];
-        places.get(name).copied().filter(|_| is_name)
+        self.places.get(name).copied().filter(|_| is_name)
     }
 
     /// Reads the members of a series. The labels come before the samples.
@@ -157,12 +143,6 @@ impl Elements for SeriesReader<'_> {
             self.batches[place].rewind(before);
         } else if self.batches[place].bytes() >= FULL {
             self.hand_on(place);
-            if self.series > MOST_SERIES {
-                return Err(DecodeError::TooMany {
-                    limit: MOST_SERIES,
-                    parts: "series",
-                });
-            }
         }
         read
     }
@@ -170,54 +150,31 @@ impl Elements for SeriesReader<'_> {
     fn skip_nan(&mut self) {
         self.skips_nan = true;
     }
-}
 
-/// A number without sign and exponent that a text begins with: `digits` divided by a power
-/// of ten.
-struct Decimal {
-    digits: u64,
-    /// How many digits stand before the point.
-    whole: usize,
-    /// How many stand after it.
-    fraction: usize,
-    /// The length of the text.
-    length: usize,
-}
-
-impl Decimal {
-    #[inline]
-    fn at_start_of(text: &str) -> Self {
-        let (digits, whole) = append_digits(text, 0);
-        let number = Self {
-            digits,
-            whole,
-            fraction: 0,
-            length: whole,
-        };
-        let Some(after_point) = text.get(whole..).and_then(|rest| rest.strip_prefix('.')) else {
-            return number;
-        };
-        let (digits, fraction) = append_digits(after_point, digits);
-        Self {
-            digits,
-            fraction,
-            length: whole + 1 + fraction,
-            ..number
-        }
+    fn end(&mut self, envelope: Envelope) -> Result<(), DecodeError> {
+        envelope.check_matrix()
     }
 }
 
-/// Appends the digits at the start of a text to a number. Returns it, and how many digits
-/// were appended; if they are too many, the number is wrong.
+/// A number without sign and exponent that a text begins with, if a double holds its digits
+/// exactly, and its length.
 #[inline]
-fn append_digits(text: &str, before: u64) -> (u64, usize) {
-    let digits = text.bytes().take_while(u8::is_ascii_digit);
-    digits.fold((before, 0), |(number, count), digit| {
-        let number = number
-            .wrapping_mul(10)
-            .wrapping_add(u64::from(digit - b'0'));
-        (number, count + 1)
-    })
+fn decimal(text: &str) -> Option<(f64, usize)> {
+    let (mut digits, mut length, mut point) = (0_u64, 0, None);
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' => digits = digits.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
+            b'.' if point.is_none() => point = Some(length),
+            _ => break,
+        }
+        length += 1;
+    }
+    let fraction = point.map_or(0, |point| length - point - 1);
+    let count = length - usize::from(point.is_some());
+    // Both operands are exact, so that the quotient is the double nearest to the number.
+    (1..=DIGITS)
+        .contains(&count)
+        .then(|| (digits as f64 / POWERS[fraction], length))
 }
 
 /// Reads a time in seconds. A double holds current times to a quarter of a microsecond, so
@@ -225,35 +182,29 @@ fn append_digits(text: &str, before: u64) -> (u64, usize) {
 #[inline]
 fn time(text: &mut Cursor<'_>) -> Result<Timestamp, DecodeError> {
     text.trim();
-    let number = Decimal::at_start_of(text.rest);
-    let is_short = (1..=SECONDS).contains(&number.whole) && number.fraction <= 3;
-    let millis = if is_short && text.rest.as_bytes().get(number.length) == Some(&b',') {
-        text.rest = &text.rest[number.length..];
-        number.digits as f64 * POWERS[3 - number.fraction]
-    } else {
-        let seconds: f64 = parsed(text.value()?)?;
-        if seconds.abs() > MAX_SECONDS {
-            return Err(malformed("a time in seconds"));
+    let seconds = match decimal(text.rest) {
+        Some((seconds, length)) if text.rest.as_bytes().get(length) == Some(&b',') => {
+            text.rest = &text.rest[length..];
+            seconds
         }
-        (seconds * 1000.0).round()
+        _ => text.value()?.parse().unwrap_or(f64::NAN),
     };
-    Ok(Timestamp::from_millis(millis as i64))
+    if !(-MAX_SECONDS..=MAX_SECONDS).contains(&seconds) {
+        return Err(malformed("a time in seconds"));
+    }
+    Ok(Timestamp::from_millis((seconds * 1000.0).round() as i64))
 }
 
 /// Reads a value, which is a string; text that is no number becomes NaN.
 #[inline]
 fn value(text: &mut Cursor<'_>) -> Result<f64, DecodeError> {
     text.trim();
-    if let Some(quoted) = text.rest.strip_prefix('"') {
-        let number = Decimal::at_start_of(quoted);
-        // With so few digits both operands are exact, so that the quotient is the double
-        // nearest to the written number.
-        if (1..=DIGITS).contains(&(number.whole + number.fraction))
-            && quoted.as_bytes().get(number.length) == Some(&b'"')
-        {
-            text.rest = &quoted[number.length + 1..];
-            return Ok(number.digits as f64 / POWERS[number.fraction]);
-        }
+    if let Some(quoted) = text.rest.strip_prefix('"')
+        && let Some((number, length)) = decimal(quoted)
+        && quoted.as_bytes().get(length) == Some(&b'"')
+    {
+        text.rest = &quoted[length + 1..];
+        return Ok(number);
     }
     Ok(text.string()?.parse().unwrap_or(f64::NAN))
 }

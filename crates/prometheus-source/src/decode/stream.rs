@@ -27,15 +27,13 @@ pub(crate) trait Elements {
 
     /// Says before the first element that NaN is no sample.
     fn skip_nan(&mut self) {}
-}
 
-/// Skips every element.
-#[derive(Debug)]
-pub(crate) struct Skipped;
-
-impl Elements for Skipped {
-    fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
-        text.value().map(drop)
+    /// Ends the elements of a complete answer.
+    ///
+    /// # Errors
+    /// When the answer is of another type, or may be partial.
+    fn end(&mut self, _envelope: Envelope) -> Result<(), DecodeError> {
+        Ok(())
     }
 }
 
@@ -96,11 +94,11 @@ impl AnswerDecoder {
         elements: &mut impl Elements,
     ) -> Result<(), DecodeError> {
         while !bytes.is_empty() {
-            let room = MOST_BUFFERED - self.buffer.len();
+            let room = self.wanted - self.buffer.len();
             let (taken, rest) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(taken);
             bytes = rest;
-            if self.buffer.len() >= self.wanted {
+            if self.buffer.len() == self.wanted {
                 self.read_buffer(elements)?;
             }
             if self.buffer.len() == MOST_BUFFERED {
@@ -110,15 +108,14 @@ impl AnswerDecoder {
         Ok(())
     }
 
-    /// Ends the answer: reads the rest of the buffer. Returns what the answer says beside
-    /// its elements.
+    /// Ends the answer: reads the rest of the buffer.
     ///
     /// # Errors
     /// When the answer ends too early, is an error, or has no data.
-    pub(crate) fn finish(mut self, elements: &mut impl Elements) -> Result<Envelope, DecodeError> {
+    pub(crate) fn finish(mut self, elements: &mut impl Elements) -> Result<(), DecodeError> {
         self.read_buffer(elements)?;
         match self.has_begun && self.open.is_empty() && self.buffer.is_empty() {
-            true => self.envelope.of_success(),
+            true => elements.end(self.envelope.of_success()?),
             false => Err(DecodeError::Truncated),
         }
     }
@@ -231,36 +228,21 @@ impl Envelope {
         self.result_type.as_deref().unwrap_or_default()
     }
 
-    /// Checks the type of the result.
-    ///
-    /// # Errors
-    /// When it is another one.
-    pub(crate) fn check_type(&self, wanted: &str) -> Result<(), DecodeError> {
-        match self.result_type() {
-            found if found == wanted => Ok(()),
-            found => Err(DecodeError::ResultType(found.to_owned())),
+    /// Checks that the answer has all series of a matrix. Any warning of the engine may mean
+    /// that series are missing (Thanos' partial responses, `results truncated due to limit`),
+    /// and so does VictoriaMetrics' `isPartial`. Prometheus' `infos` are no warnings.
+    pub(super) fn check_matrix(self) -> Result<(), DecodeError> {
+        if self.result_type() != "matrix" {
+            return Err(DecodeError::ResultType(self.result_type().to_owned()));
         }
-    }
-
-    /// The engine's warnings, with one for VictoriaMetrics' `isPartial`. Any of them may
-    /// mean that series are missing (Thanos' partial responses, `results truncated due to
-    /// limit`). Prometheus' `infos` are no warnings.
-    pub(crate) fn warnings(self) -> Vec<String> {
         let mut warnings = self.warnings.unwrap_or_default();
         if self.is_partial == Some(true) {
-            warnings.push("the engine marks its answer as partial (isPartial)".to_owned());
+            warnings.push("isPartial".to_owned());
         }
-        warnings
-    }
-}
-
-/// The `errorType` and `error` in the body of an HTTP error, if it has the API's form.
-pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
-    let mut decoder = AnswerDecoder::new();
-    let fed = decoder.feed(body, &mut Skipped);
-    match fed.and_then(|()| decoder.finish(&mut Skipped)) {
-        Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),
-        _ => None,
+        match &warnings[..] {
+            [] => Ok(()),
+            some => Err(DecodeError::Partial(some.join("; "))),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ fn an_excerpt_is_one_short_line() {
 }
 
 fn refused(status: u16, text: &str) -> Error {
-    Error::refused("http://p", status, text, excerpt(text))
+    Error::refused("http://p", status, excerpt(text))
 }
 
 /// A status and a part of the store's text; the cause, and a part of the remedy.

@@ -10,12 +10,9 @@ use apimachinery::time::Timestamp;
 /// The store's clock minus this server's, in milliseconds, from the `Date` header; `None`:
 /// the header is absent or invalid.
 pub(super) fn clock_skew(headers: &HeaderMap, now: Timestamp, elapsed: Duration) -> Option<i64> {
-    let header = |name| headers.get(name)?.to_str().ok();
-    let date = jiff::fmt::rfc2822::parse(header(header::DATE)?).ok()?;
-    // A cache states how long it has kept the answer.
-    let age = header(header::AGE).and_then(|age| age.parse().ok());
-    let date = date.timestamp().as_second().checked_add(age.unwrap_or(0))?;
-    Some(smallest_skew(date, now, elapsed))
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    let date = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
+    Some(smallest_skew(date.as_second(), now, elapsed))
 }
 
 /// The header has whole seconds, and may be from any moment of the request.

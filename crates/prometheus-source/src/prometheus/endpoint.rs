@@ -2,6 +2,7 @@
 //! and its error messages.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use http::{StatusCode, header};
@@ -9,14 +10,15 @@ use reqwest::{Client, Response};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::credentials::{Secrets, TlsMaterial, authorize};
-use crate::decode::{AnswerDecoder, DecodeError, Elements, Envelope};
+use crate::credentials::{Secrets, authorize, unread};
+use crate::decode::{AnswerDecoder, DecodeError, Elements};
 use crate::error::{Error, ErrorKind};
 use crate::query;
 use crate::settings::{Auth, Compression, PrometheusSettings, Verb};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use cloud_auth::{Authenticator, CloudAuthError};
+use limits::file;
 
 use super::clock::{clock_skew, skew_text};
 use super::transport;
@@ -25,12 +27,8 @@ use super::transport;
 /// minute all samples would look stale, or stale ones would look fresh.
 const MAX_SKEW_MS: i64 = 30_000;
 
-/// The most bytes of an answer whose elements are used as they arrive: an answer without
-/// end is none.
+/// The most bytes of an answer: one without end is none.
 const MOST_BYTES: usize = 8 << 30;
-
-/// The most bytes of an answer that is in memory as a whole.
-const MOST_KEPT_BYTES: usize = 256 << 20;
 
 /// The most bytes of all answers to rules that are being read: their samples take some
 /// four times as much.
@@ -52,7 +50,8 @@ pub(super) struct Endpoint {
 
 struct BuiltClient {
     client: Client,
-    material: TlsMaterial,
+    /// When the certificate files were written.
+    written: Vec<Option<SystemTime>>,
 }
 
 /// The purpose of a query, which decides its path and its limits.
@@ -77,25 +76,6 @@ impl Kind {
             Self::Series => "series",
         }
     }
-
-    const fn most_bytes(self) -> usize {
-        match self {
-            Self::Poll(_) | Self::Series | Self::Rule => MOST_BYTES,
-            Self::Range => MOST_KEPT_BYTES,
-        }
-    }
-}
-
-/// An answer whose elements were read.
-pub(super) struct Received {
-    pub(super) envelope: Envelope,
-    /// Its size, decompressed.
-    pub(super) bytes: usize,
-    /// The store's clock minus this server's in milliseconds; `None`: no valid `Date`, or
-    /// not compared.
-    pub(super) clock_skew: Option<i64>,
-    /// Secrets that messages must not repeat.
-    secrets: Secrets,
 }
 
 impl Endpoint {
@@ -113,14 +93,14 @@ impl Endpoint {
             }
             _ => None,
         };
-        let material = TlsMaterial::read(&settings.tls)?;
-        let client = transport::build(&settings, &material, &address)?;
+        let written = settings.tls.written();
+        let client = transport::build(&settings, &address)?;
         Ok(Self {
             settings,
             address,
             authenticator,
             rule_bytes: Semaphore::new(MOST_RULE_BYTES),
-            client: ArcSwap::from_pointee(BuiltClient { client, material }),
+            client: ArcSwap::from_pointee(BuiltClient { client, written }),
         })
     }
 
@@ -135,38 +115,34 @@ impl Endpoint {
     }
 
     /// Sends a query with these parameters, and reads the elements of its answer as they
-    /// arrive.
+    /// arrive. Returns the store's clock minus this server's in milliseconds; `None`: unknown,
+    /// or not compared.
     pub(super) async fn ask(
-        &self,
+        self: &Arc<Self>,
         kind: Kind,
         form: &str,
         elements: &mut (impl Elements + Send),
-    ) -> Result<Received, Error> {
+    ) -> Result<Option<i64>, Error> {
         let asked = Instant::now();
         let (response, secrets) = self.send(kind, form).await?;
         let clock_skew = match kind {
             Kind::Poll(now) => clock_skew(response.headers(), now, asked.elapsed()),
-            Kind::Rule | Kind::Range | Kind::Series => None,
+            _ => None,
         };
         // A store refuses a signature if its time is wrong, so this comes before the status.
         if let Some(skew_ms) = clock_skew.filter(|skew| skew.abs() > MAX_SKEW_MS) {
             return Err(self.failed(ErrorKind::ClockSkew, skew_text(skew_ms)));
         }
         if response.status() != StatusCode::OK {
-            return Err(transport::refusal(&self.address, response, &secrets).await);
+            return Err(self.refusal(response, &secrets).await);
         }
         // VictoriaMetrics, which names its host, marks the end of a series with NaN and has no
         // other NaN.
         if response.headers().contains_key("x-server-hostname") {
             elements.skip_nan();
         }
-        let (envelope, bytes) = self.receive(kind, response, &secrets, elements).await?;
-        Ok(Received {
-            envelope,
-            bytes,
-            clock_skew,
-            secrets,
-        })
+        self.receive(kind, response, &secrets, elements).await?;
+        Ok(clock_skew)
     }
 
     async fn receive(
@@ -175,22 +151,22 @@ impl Endpoint {
         mut response: Response,
         secrets: &Secrets,
         elements: &mut (impl Elements + Send),
-    ) -> Result<(Envelope, usize), Error> {
+    ) -> Result<(), Error> {
         let mut decoder = AnswerDecoder::new();
         let (mut beginning, mut bytes) = (Vec::new(), 0);
         // Returned when the answer was read.
         let mut held = Vec::new();
-        let broken = |error| transport::failure(&self.address, self.settings.timeout, &error);
         let too_large = |what: &str, most: usize| {
             let text = format!("{what} larger than {most} bytes");
             self.failed(ErrorKind::TooLarge, text)
         };
+        let broken = |error| self.failure(&error);
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             let room = BEGINNING_BYTES - beginning.len();
             beginning.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
             bytes += chunk.len();
-            if bytes > kind.most_bytes() {
-                return Err(too_large("the answer is", kind.most_bytes()));
+            if bytes > MOST_BYTES {
+                return Err(too_large("the answer is", MOST_BYTES));
             }
             if let Kind::Rule = kind {
                 let size = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
@@ -201,32 +177,12 @@ impl Endpoint {
             let fed = decoder.feed(&chunk, elements);
             fed.map_err(|error| self.unusable(error, &beginning, secrets))?;
         }
-        let envelope = decoder.finish(elements);
-        let envelope = envelope.map_err(|error| self.unusable(error, &beginning, secrets))?;
-        Ok((envelope, bytes))
+        let finished = decoder.finish(elements);
+        finished.map_err(|error| self.unusable(error, &beginning, secrets))
     }
 
     pub(super) fn failed(&self, kind: ErrorKind, text: impl Into<String>) -> Error {
         Error::new(kind, self.address.as_str(), text)
-    }
-
-    /// Refuses an answer of another type, or with the engine's warnings.
-    pub(super) fn check_matrix(&self, received: Received) -> Result<(), Error> {
-        let secrets = &received.secrets;
-        let checked = received.envelope.check_type("matrix");
-        checked.map_err(|error| self.unusable(error, b"", secrets))?;
-        let warnings = received.envelope.warnings();
-        if warnings.is_empty() {
-            return Ok(());
-        }
-        let warnings = secrets.excerpt(&warnings.join("; "));
-        let text = format!("refused an answer that may be partial: {warnings}");
-        Err(self.failed(ErrorKind::Partial, text))
-    }
-
-    /// The error of an answer whose elements were read, and make no result.
-    pub(super) fn no_result(&self, error: DecodeError, received: &Received) -> Error {
-        self.unusable(error, b"", &received.secrets)
     }
 
     /// The error of an answer with this beginning.
@@ -242,42 +198,46 @@ impl Endpoint {
                 let text = format!("{reason}; the answer begins with {beginning:?}");
                 self.failed(ErrorKind::NotAnAnswer, text)
             }
-            DecodeError::NoName => self.failed(ErrorKind::NotAnAnswer, reason).of_the_query(),
-            DecodeError::LargeElement | DecodeError::TooMany { .. } => {
+            DecodeError::NoName => Error::refused(&self.address, 400, reason),
+            DecodeError::LargeElement | DecodeError::TooManyShapes(_) => {
                 self.failed(ErrorKind::TooLarge, reason)
             }
+            DecodeError::Partial(_) => self.failed(ErrorKind::Partial, reason),
             DecodeError::ResultType(_) => self
                 .failed(ErrorKind::Rejected, reason)
                 .with_remedy("write a query that gives an instant vector or a scalar"),
-            DecodeError::Status { error_type, error } => {
+            DecodeError::Status { error_type, .. } => {
                 let status = if error_type == "timeout" { 408 } else { 422 };
                 let text = format!("the query failed: {reason}");
-                Error::refused(&self.address, status, &error, text)
+                Error::refused(&self.address, status, text)
             }
         }
     }
 
     /// The client; a new one if a certificate file has changed.
-    async fn client(&self) -> Result<Client, Error> {
-        let current = self.client.load_full();
-        let tls = &self.settings.tls;
-        if tls.ca.is_none() && tls.client.is_none() {
-            return Ok(current.client.clone());
+    async fn client(self: &Arc<Self>) -> Result<Client, Error> {
+        let endpoint = Arc::clone(self);
+        let renewed = file::run_blocking(move || endpoint.renew_client()).await;
+        renewed.unwrap_or_else(|why| Err(unread("prometheus.tls", &why)))
+    }
+
+    /// Blocks.
+    fn renew_client(&self) -> Result<Client, Error> {
+        let built = self.client.load();
+        let written = self.settings.tls.written();
+        if written == built.written {
+            return Ok(built.client.clone());
         }
-        let material = TlsMaterial::read_again(tls).await?;
-        if material == current.material {
-            return Ok(current.client.clone());
-        }
-        let client = transport::build(&self.settings, &material, &self.address)?;
+        let client = transport::build(&self.settings, &self.address)?;
         let built = BuiltClient {
             client: client.clone(),
-            material,
+            written,
         };
         self.client.store(Arc::new(built));
         Ok(client)
     }
 
-    async fn send(&self, kind: Kind, form: &str) -> Result<(Response, Secrets), Error> {
+    async fn send(self: &Arc<Self>, kind: Kind, form: &str) -> Result<(Response, Secrets), Error> {
         let client = self.client().await?;
         let mut url = query::endpoint(&self.settings.url, kind.endpoint());
         let request = match self.settings.verb {
@@ -303,7 +263,7 @@ impl Endpoint {
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
-        let failed = |error| transport::failure(&self.address, self.settings.timeout, &error);
+        let failed = |error| self.failure(&error);
         let mut request = request.build().map_err(failed)?;
         if let Some(authenticator) = &self.authenticator {
             let authorized = authenticator.authorize(&mut request).await;

@@ -3,12 +3,13 @@
 
 mod elements;
 
-use std::fmt;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::endpoint::{Endpoint, Kind};
-use crate::decode::{KeyHasher, SeriesReader};
+use super::Prometheus;
+use super::endpoint::Kind;
+use crate::decode::SeriesReader;
 use crate::error::Error;
 use crate::query;
 use adapter_rules::registry::Shape;
@@ -20,22 +21,10 @@ use gpu_metrics::signal::SignalId;
 pub use elements::VectorSample;
 use elements::{Samples, Shapes};
 
-/// Sends arbitrary queries to Prometheus.
-#[derive(Clone)]
-pub struct PromqlClient(pub(super) Arc<Endpoint>);
-
-impl fmt::Debug for PromqlClient {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("PromqlClient")
-            .field(&self.0.address)
-            .finish()
-    }
-}
-
-impl PromqlClient {
+impl Prometheus {
     /// The most concurrent queries of one purpose.
     pub(crate) fn max_concurrent_queries(&self) -> u16 {
-        self.0.settings.max_concurrent_queries
+        self.endpoint.settings.max_concurrent_queries
     }
 
     /// The samples that a query gives at a time. A scalar is a sample without labels.
@@ -43,11 +32,10 @@ impl PromqlClient {
     /// # Errors
     /// When Prometheus does not answer, or its answer has no result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Vec<VectorSample>, Error> {
-        let form = self.0.form(promql, at);
-        let mut samples = Samples::default();
-        let received = self.0.ask(Kind::Rule, &form, &mut samples).await?;
-        let result = samples.result(&received.envelope);
-        result.map_err(|error| self.0.no_result(error, &received))
+        let form = self.endpoint.form(promql, at);
+        let mut result = Samples::default();
+        self.endpoint.ask(Kind::Rule, &form, &mut result).await?;
+        Ok(result.samples)
     }
 
     /// The results of a query over a time range, including both ends, with one sample per
@@ -66,15 +54,14 @@ impl PromqlClient {
             ("start", &start.to_string()),
             ("end", &end.to_string()),
             ("step", &format_duration(step)),
-            ("timeout", &format_duration(self.0.settings.timeout)),
+            ("timeout", &format_duration(self.endpoint.settings.timeout)),
         ]);
-        let (mut whole, hasher) = (Batch::new(SignalId(0)), KeyHasher::new());
-        let mut parts = [Batch::new(SignalId(0))];
+        let mut whole = Batch::new(SignalId(0));
+        let parts = vec![Batch::new(SignalId(0))];
         let mut keep = |part: &Batch| whole.append(part);
-        let mut series = SeriesReader::new(&hasher, None, &mut parts, &mut keep);
-        let received = self.0.ask(Kind::Range, &form, &mut series).await?;
+        let mut series = SeriesReader::new(&self.hasher, parts, HashMap::new(), &mut keep);
+        self.endpoint.ask(Kind::Range, &form, &mut series).await?;
         series.finish();
-        self.0.check_matrix(received)?;
         Ok(whole)
     }
 
@@ -86,7 +73,7 @@ impl PromqlClient {
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
         let form = query::form([("match[]", selector), ("start", &start.to_string())]);
         let mut shapes = Shapes::default();
-        self.0.ask(Kind::Series, &form, &mut shapes).await?;
+        self.endpoint.ask(Kind::Series, &form, &mut shapes).await?;
         Ok(shapes.in_order())
     }
 }

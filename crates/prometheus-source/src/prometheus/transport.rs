@@ -3,12 +3,12 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use http::header;
 use reqwest::{Client, Response};
+use serde::Deserialize;
 use url::Host;
 
-use crate::credentials::{Secrets, TlsMaterial};
-use crate::decode;
+use super::endpoint::Endpoint;
+use crate::credentials::{Secrets, with_certificates};
 use crate::error::{Error, ErrorKind};
 use crate::settings::PrometheusSettings;
 use apimachinery::duration::format_duration;
@@ -21,12 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// A client with the limits of the settings. It follows no redirect, which could send
-/// credentials to another server.
-pub(super) fn build(
-    settings: &PrometheusSettings,
-    material: &TlsMaterial,
-    address: &str,
-) -> Result<Client, Error> {
+/// credentials to another server. Reads the certificate files, and blocks.
+pub(super) fn build(settings: &PrometheusSettings, address: &str) -> Result<Client, Error> {
     let builder = Client::builder()
         .user_agent(concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
@@ -36,65 +32,62 @@ pub(super) fn build(
     let is_here = matches!(settings.url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
     let builder = if is_here { builder.no_proxy() } else { builder };
     let secure = settings.url.scheme() == "https";
-    material
-        .apply(&settings.tls, secure, builder)?
-        .build()
-        .map_err(|error| {
-            let text = format!("TLS: {}", innermost(&error));
-            Error::new(ErrorKind::Tls, address, text)
-        })
+    let builder = with_certificates(builder, &settings.tls, secure)?;
+    builder.build().map_err(|error| {
+        let text = format!("TLS: {}", innermost(&error));
+        Error::new(ErrorKind::Tls, address, text)
+    })
 }
 
-/// A failure below HTTP of a request to `address` with the timeout `limit`.
-pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) -> Error {
-    let failed = |kind, text| Error::new(kind, address, text);
-    if let Some(tls) = tls_error(error) {
-        return failed(ErrorKind::Tls, format!("TLS: {tls}"));
+impl Endpoint {
+    /// A failure below HTTP.
+    pub(super) fn failure(&self, error: &reqwest::Error) -> Error {
+        let reason = innermost(error);
+        let (kind, text) = if let Some(tls) = tls_error(error) {
+            (ErrorKind::Tls, format!("TLS: {tls}"))
+        } else if error.is_connect() {
+            (ErrorKind::Unreachable, format!("no connection: {reason}"))
+        } else if error.is_timeout() {
+            let limit = format_duration(self.settings.timeout);
+            (ErrorKind::Timeout, format!("no answer within {limit}"))
+        } else {
+            (
+                ErrorKind::Truncated,
+                format!("the answer was cut off: {reason}"),
+            )
+        };
+        self.failed(kind, text)
     }
-    if error.is_timeout() && error.is_connect() {
-        let limit = format_duration(limit.min(CONNECT_TIMEOUT));
-        let text = format!("no connection: not within {limit}");
-        return failed(ErrorKind::Unreachable, text);
-    }
-    if error.is_timeout() {
-        let text = format!("no answer within {}", format_duration(limit));
-        return failed(ErrorKind::Timeout, text);
-    }
-    let reason = innermost(error);
-    if error.is_connect() {
-        return failed(ErrorKind::Unreachable, format!("no connection: {reason}"));
-    }
-    let text = format!("the answer was cut off: {reason}");
-    failed(ErrorKind::Truncated, text)
-}
 
-/// The error of an HTTP status other than 200.
-pub(super) async fn refusal(address: &str, mut response: Response, secrets: &Secrets) -> Error {
-    let status = response.status();
-    let mut body = Vec::new();
-    // The received part is enough for a message.
-    while let Ok(Some(chunk)) = response.chunk().await
-        && body.len() < ERROR_BODY_BYTES
-    {
-        body.extend_from_slice(&chunk);
-    }
-    let location = response.headers().get(header::LOCATION);
-    let location = location.and_then(|value| value.to_str().ok());
-    let excerpt = match (location, decode::api_error(&body)) {
-        (Some(to), _) if status.is_redirection() => {
-            let to = to.split(['?', '#']).next().unwrap_or_default();
-            format!("redirected to {}", secrets.excerpt(to))
+    /// The error of an HTTP status other than 200.
+    pub(super) async fn refusal(&self, mut response: Response, secrets: &Secrets) -> Error {
+        let status = response.status();
+        let mut body = Vec::new();
+        // The received part is enough for a message.
+        while let Ok(Some(chunk)) = response.chunk().await
+            && body.len() < ERROR_BODY_BYTES
+        {
+            body.extend_from_slice(&chunk);
         }
-        (_, Some((kind, error))) => secrets.excerpt(&format!("{kind}: {error}")),
-        _ => secrets.excerpt_of_beginning(&body),
-    };
-    let excerpt = match &*excerpt {
-        "" => status.canonical_reason().unwrap_or("no text"),
-        excerpt => excerpt,
-    };
-    let text = format!("HTTP {}: {excerpt}", status.as_u16());
-    let answer = String::from_utf8_lossy(&body);
-    Error::refused(address, status.as_u16(), &answer, text)
+        let excerpt = match serde_json::from_slice::<ApiError>(&body) {
+            Ok(api) => secrets.excerpt(&format!("{}: {}", api.error_type, api.error)),
+            Err(_) => secrets.excerpt_of_beginning(&body),
+        };
+        let excerpt = match &*excerpt {
+            "" => status.canonical_reason().unwrap_or("no text"),
+            excerpt => excerpt,
+        };
+        let text = format!("HTTP {}: {excerpt}", status.as_u16());
+        Error::refused(&self.address, status.as_u16(), text)
+    }
+}
+
+/// The body of an HTTP error of the query API.
+#[derive(Deserialize)]
+struct ApiError {
+    #[serde(rename = "errorType")]
+    error_type: String,
+    error: String,
 }
 
 /// The message of the innermost cause.

@@ -1,6 +1,7 @@
 //! Authentication to Prometheus, and its certificate authorities.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cloud_auth::AuthMethod;
 use secrecy::SecretString;
@@ -49,6 +50,20 @@ pub struct Tls {
     /// Whether any server certificate is accepted: a kubeconfig's
     /// `insecure-skip-tls-verify`.
     pub unverified: bool,
+}
+
+impl Tls {
+    /// When each file was written; `None`: it cannot be read. Blocks.
+    pub(crate) fn written(&self) -> Vec<Option<SystemTime>> {
+        let pair = self.client.iter().flat_map(|pair| [&pair.cert, &pair.key]);
+        let sources = self.ca.iter().chain(pair);
+        let paths = sources.filter_map(|source| match source {
+            SecretSource::File(path) => Some(path),
+            SecretSource::Inline(_) => None,
+        });
+        let written = |path: &PathBuf| path.metadata().and_then(|it| it.modified()).ok();
+        paths.map(written).collect()
+    }
 }
 
 /// A client certificate with its chain, and its private key, as PEM.

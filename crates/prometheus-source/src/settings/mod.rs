@@ -1,6 +1,5 @@
 //! Settings of a store: its address, credentials, and limits of the queries.
 
-mod address;
 mod credentials;
 
 use std::time::Duration;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use http::HeaderMap;
 use url::Url;
 
-pub use address::{InvalidUrl, parse_url};
 pub use credentials::{Auth, ClientPair, Credentials, SecretSource, Tls};
 
 /// Access to Prometheus.
@@ -91,9 +89,43 @@ pub enum Compression {
     Gzip,
 }
 
+/// A text that is no address of a Prometheus. It is not repeated: any part of it may be a
+/// credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is no URL: write http://host:port, of a store or a Service in front of several Prometheus"
+)]
+pub struct InvalidUrl;
+
+/// Parses the address of a Prometheus: `http` or `https`, with a host.
+///
+/// # Errors
+/// When the text is anything else.
+pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
+    let url = Url::parse(text.trim()).ok();
+    // Addresses of these schemes have a host.
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or(InvalidUrl)
+}
+
 /// Decodes the percent-encoding of a URL's user information.
 fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text)
         .decode_utf8_lossy()
         .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_address_with_its_scheme_is_accepted() {
+        let url = parse_url(" https://b/x?a=1,2 ").unwrap();
+        assert_eq!(url.as_str(), "https://b/x?a=1,2");
+        let wrong = ["", "a:9090", "ftp://a", "http://", "http://a:9090,http://b"];
+        for wrong in wrong {
+            assert_eq!(parse_url(wrong), Err(InvalidUrl), "{wrong}");
+        }
+    }
 }

@@ -11,25 +11,21 @@
 
 pub mod fake_prometheus;
 
+use std::collections::HashMap;
+
 use crate::decode::{AnswerDecoder, DecodeError, KeyHasher, SeriesReader};
 use gpu_metrics::batch::Batch;
 
-/// Decodes a whole answer to a range query into `batch`, which is emptied first. Returns
-/// the engine's warnings; an answer with warnings may be partial. After an error the batch
-/// holds no series.
-pub fn decode(
-    body: &[u8],
-    hasher: &KeyHasher,
-    batch: &mut Batch,
-) -> Result<Vec<String>, DecodeError> {
+/// Decodes a whole answer to a range query into `batch`, which is emptied first. After an
+/// error the batch holds no series.
+pub fn decode(body: &[u8], hasher: &KeyHasher, batch: &mut Batch) -> Result<(), DecodeError> {
     batch.clear();
-    let mut parts = [Batch::new(batch.signal)];
+    let parts = vec![Batch::new(batch.signal)];
     let mut keep = |part: &Batch| batch.append(part);
-    let mut series = SeriesReader::new(hasher, None, &mut parts, &mut keep);
+    let mut series = SeriesReader::new(hasher, parts, HashMap::new(), &mut keep);
     let mut decoder = AnswerDecoder::new();
     decoder.feed(body, &mut series)?;
-    let envelope = decoder.finish(&mut series)?;
-    envelope.check_type("matrix")?;
+    decoder.finish(&mut series)?;
     series.finish();
-    Ok(envelope.warnings())
+    Ok(())
 }

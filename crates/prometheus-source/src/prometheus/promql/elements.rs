@@ -1,5 +1,4 @@
-//! The elements of answers to rules' queries and to searches for series, in bounded
-//! numbers. Pure.
+//! The elements of answers to rules' queries and to searches for series. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,10 +10,6 @@ use crate::decode::{Cursor, DecodeError, Elements, Envelope, malformed, parsed};
 use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-
-/// The most samples of one answer, some 150 MiB: one for each container of the
-/// largest cluster that Kubernetes is tested with.
-const MOST_SAMPLES: usize = 300_000;
 
 /// The most combinations of a name and label names that one selector may match. Only a
 /// selector that matches all series of a store should exceed it.
@@ -57,7 +52,7 @@ struct Element {
 /// The result of a query at one time.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    of_vector: Vec<VectorSample>,
+    pub(super) samples: Vec<VectorSample>,
     /// The text of the first elements that are no objects: the time and the value of a scalar.
     of_scalar: Vec<String>,
 }
@@ -72,36 +67,23 @@ impl Elements for Samples {
             return Ok(());
         }
         let Element { metric, value } = parsed(element)?;
-        check_count(self.of_vector.len() + 1, MOST_SAMPLES, "samples")?;
         let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
-        self.of_vector.extend(sample);
+        self.samples.extend(sample);
         Ok(())
     }
-}
 
-impl Samples {
-    /// The result, of the type that the answer states.
-    ///
-    /// # Errors
-    /// When the elements are of another type.
-    pub(super) fn result(self, envelope: &Envelope) -> Result<Vec<VectorSample>, DecodeError> {
+    fn end(&mut self, envelope: Envelope) -> Result<(), DecodeError> {
         match (envelope.result_type(), &self.of_scalar[..]) {
-            ("vector", []) => Ok(self.of_vector),
+            ("vector", []) => Ok(()),
             ("scalar", [at, value]) => {
                 let value: String = parsed(value)?;
                 let sample = VectorSample::new(BTreeMap::new(), parsed(at)?, &value);
-                Ok(vec![sample.ok_or_else(|| malformed("a number"))?])
+                self.samples = vec![sample.ok_or_else(|| malformed("a number"))?];
+                Ok(())
             }
             ("vector" | "scalar", _) => Err(malformed("a sample")),
             (other, _) => Err(DecodeError::ResultType(other.to_owned())),
         }
-    }
-}
-
-fn check_count(count: usize, limit: usize, parts: &'static str) -> Result<(), DecodeError> {
-    match count <= limit {
-        true => Ok(()),
-        false => Err(DecodeError::TooMany { limit, parts }),
     }
 }
 
@@ -122,7 +104,10 @@ impl Elements for Shapes {
         };
         self.shapes.insert(shape, self.series);
         self.series += 1;
-        check_count(self.shapes.len(), MOST_SHAPES, "names and sets of labels")
+        match self.shapes.len() <= MOST_SHAPES {
+            true => Ok(()),
+            false => Err(DecodeError::TooManyShapes(MOST_SHAPES)),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ fn tokens_at(store: &FakePrometheus) -> Vec<String> {
 async fn one_token_serves_both_clients_and_no_error_contains_it() {
     let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
     let source = Prometheus::new(tokens.settings(&store), KeyHasher::new()).unwrap();
-    let promql = source.promql();
+    let promql = source.clone();
     let mut probe = Probe::of(source);
     store.answer(ONE);
     probe.fetch().await.unwrap();

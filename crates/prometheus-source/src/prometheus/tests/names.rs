@@ -21,8 +21,8 @@ async fn a_store_that_refuses_patterns_gets_a_query_for_each_spelling() {
     let refusal = probe.fetch().await.unwrap_err();
     assert!(refusal.is_of_query(), "{refusal}");
     probe.source.separate(&refusal, now());
-    let fetched = probe.fetch().await.unwrap();
-    assert_eq!((fetched.series, fetched.samples), (2, 4));
+    probe.fetch().await.unwrap();
+    assert_eq!(probe.sizes(), (2, 4));
     assert_eq!(labels(&probe), [r#"{"UUID":"a"}"#, r#"{"UUID":"b"}"#]);
     let asked = fake.requests().len();
     assert_eq!(asked, 1 + 5, "the refusal, and five spellings");
