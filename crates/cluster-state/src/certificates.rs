@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use super::client::{Client, OBJECT_BYTES};
 use super::error::CallError;
 use super::registration::{RESOURCE_APISERVICES, RegistrationSettings, change};
-use super::rights::Right;
+use super::rights;
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::certificates::{Publisher, Trouble};
@@ -89,12 +89,12 @@ impl StepError {
         Self::Trouble(Trouble::Lasting(why))
     }
 
-    /// A failed call about an object, which needs this right.
-    fn of_call(object: &str, right: &Right, error: CallError) -> Self {
-        let error = error.without(right);
+    /// A failed call about an object, with the remedy if the right to it is missing.
+    fn of_call(object: &str, remedy: &str, error: CallError) -> Self {
+        let error = error.without_right(remedy);
         let text = format!("{object}: {error}");
         match error {
-            CallError::Status(_, 409, _) => Self::Conflict,
+            CallError::Status(409, _) => Self::Conflict,
             error if error.is_passing() => Self::Trouble(Trouble::Passing(text)),
             _ => Self::lasting(text),
         }
@@ -184,7 +184,7 @@ impl Replica {
             service, secret, ..
         } = &self.settings;
         let path = format!("/api/v1/namespaces/{}/secrets/{secret}", service.namespace);
-        let failed = |error| StepError::of_call(&self.secret(), &Right::AuthoritySecret, error);
+        let failed = |error| StepError::of_call(&self.secret(), rights::AUTHORITY_SECRET, error);
         let stored = match self.client.get(&path, JSON, OBJECT_BYTES).await {
             // Without values, this changes none that another replica has written meanwhile. It is
             // a server-side apply, because RBAC then checks `create` with the Secret's name
@@ -239,17 +239,19 @@ impl Replica {
     async fn register(&self, name: &'static str, bundle: &str) -> Result<(), StepError> {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let is_optional = RESOURCE_APISERVICES.contains(&name);
-        let right = Right::ApiService { is_optional };
-        let failed = |error| StepError::of_call(&format!("APIService {name}"), &right, error);
+        let (right, manifest) = match is_optional {
+            true => (
+                rights::RESOURCE_APISERVICE,
+                "optional/resource-metrics.yaml",
+            ),
+            false => (rights::APISERVICE, "apiservices.yaml, or run helm upgrade"),
+        };
+        let failed = |error| StepError::of_call(&format!("APIService {name}"), right, error);
         let found = match self.client.object(&path).await {
             Err(CallError::NotFound(_)) => {
-                let remedy = match is_optional {
-                    true => "apply manifests/optional/resource-metrics.yaml",
-                    false => "apply manifests/apiservices.yaml, or run helm upgrade",
-                };
                 return Err(StepError::lasting(format!(
                     "APIService {name} does not exist, so kube-apiserver sends the server no \
-                     requests for it: {remedy}"
+                     requests for it: apply manifests/{manifest}"
                 )));
             }
             found => found.map_err(failed)?,

@@ -37,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(90);
 pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The largest answer: some ten thousand objects.
-const ANSWER_BYTES: usize = 256 * 1024 * 1024;
+pub(super) const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
@@ -206,48 +206,53 @@ impl Client {
         answer: impl Future<Output = T>,
     ) -> Result<T, CallError> {
         let answer = tokio::time::timeout(limit, answer).await;
-        answer.map_err(|_| {
-            let why = format!("no answer within {} s", limit.as_secs());
-            CallError::Unreachable(self.address.to_string(), why)
-        })
+        answer.map_err(|_| self.unreachable(&format!("no answer within {} s", limit.as_secs())))
+    }
+
+    fn unreachable(&self, why: &str) -> CallError {
+        CallError::Unreachable(format!("{} cannot be reached: {why}", self.address))
     }
 
     /// The error for a response that violates the Kubernetes API.
     pub fn garbled(&self, reason: impl fmt::Display) -> CallError {
-        CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
+        let reason = excerpt(&reason.to_string());
+        CallError::Garbled(format!(
+            "{}: not an answer of the Kubernetes API: {reason}",
+            self.address
+        ))
     }
 
     async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, CallError> {
-        let address = || self.address.to_string();
         match Limited::new(body, limit).collect().await {
             Ok(whole) => Ok(whole.to_bytes()),
             Err(error) if error.is::<LengthLimitError>() => {
-                Err(CallError::TooLarge(address(), limit))
+                Err(self.garbled(format_args!("it has more than {limit} bytes")))
             }
-            Err(error) => Err(CallError::Unreachable(address(), chain(&*error))),
+            Err(error) => Err(self.unreachable(&chain(&*error))),
         }
     }
 
     fn failed(&self, error: Error) -> CallError {
-        let address = self.address.to_string();
         match error {
             Error::Api(status) => self.refused(status.code, &status.message),
             Error::SerdeError(error) => self.garbled(error),
-            error => CallError::Unreachable(address, chain(&error)),
+            error => self.unreachable(&chain(&error)),
         }
     }
 
     pub(super) fn refused(&self, code: u16, text: &str) -> CallError {
-        let (address, text) = (self.address.to_string(), excerpt(text));
+        let (address, text) = (&self.address, excerpt(text));
         match code {
-            401 => CallError::Unauthorized(address, text),
+            401 => CallError::Unauthorized(format!(
+                "{address} does not accept our credentials: {text}"
+            )),
             403 => CallError::Forbidden {
                 text,
                 remedy: String::new(),
             },
             404 => CallError::NotFound(text),
             410 => CallError::Gone,
-            _ => CallError::Status(address, code, text),
+            _ => CallError::Status(code, format!("{address}: HTTP {code}: {text}")),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Errors of the connection to kube-apiserver, each with its remedy.
 
-use super::rights::Right;
 use apimachinery::letters::{escaped, shortened};
 
 /// The reason why no client can be made: the invalid part, and the remedy.
@@ -8,21 +7,20 @@ use apimachinery::letters::{escaped, shortened};
 #[error("{0}")]
 pub struct ClientError(pub(super) String);
 
-/// A failed call to kube-apiserver. Most messages begin with its address.
+/// A failed call to kube-apiserver. The texts of most begin with its address.
 ///
 /// The text is for the log: it names the server and quotes its message, which names
 /// the account. It is not sent to clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No connection, no answer in time, or only a part of it: what failed.
-    #[error("kube-apiserver at {0} cannot be reached: {1}")]
-    Unreachable(String, String),
-    /// 401: the server's message.
+    /// No connection, no answer in time, or only a part of it.
+    #[error("kube-apiserver at {0}")]
+    Unreachable(String),
     #[error(
-        "kube-apiserver at {0} does not accept our credentials: {1}: check the token or client \
-         certificate of the kubeconfig or service account"
+        "kube-apiserver at {0}: check the token or client certificate of the kubeconfig or \
+         service account"
     )]
-    Unauthorized(String, String),
+    Unauthorized(String),
     /// 403: a right is missing.
     #[error("{text}{}{remedy}", if remedy.is_empty() { "" } else { ": " })]
     Forbidden {
@@ -40,17 +38,12 @@ pub enum CallError {
          and its storage"
     )]
     Gone,
-    /// Any other error status: the status, the server's message.
-    #[error("kube-apiserver at {0}: HTTP {1}: {2}")]
-    Status(String, u16, String),
-    /// The answer exceeds a limit: the limit.
-    #[error("kube-apiserver at {0}: more than {1} bytes in one piece")]
-    TooLarge(String, usize),
-    /// The answer is not one of the Kubernetes API: its address, and what is wrong.
-    #[error(
-        "kube-apiserver at {0}: not an answer of the Kubernetes API: {1}: check the server address"
-    )]
-    Garbled(String, String),
+    /// Any other error status.
+    #[error("kube-apiserver at {1}")]
+    Status(u16, String),
+    /// The answer is too large, or not one of the Kubernetes API.
+    #[error("kube-apiserver at {0}: check the server address")]
+    Garbled(String),
 }
 
 impl CallError {
@@ -73,17 +66,17 @@ impl CallError {
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
-            Self::Status(_, code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
+            Self::Status(code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
             _ => false,
         }
     }
 
-    /// The error, with the remedy if it is this right that is missing.
+    /// The error, with the remedy if a right is missing.
     #[must_use]
-    pub(super) fn without(self, right: &Right) -> Self {
+    pub(super) fn without_right(self, remedy: &str) -> Self {
         match self {
             Self::Forbidden { text, .. } => Self::Forbidden {
-                remedy: right.remedy(&text),
+                remedy: remedy.to_owned(),
                 text,
             },
             other => other,

@@ -41,8 +41,8 @@ pub struct WatchHealth {
     pub last_contact: Option<Instant>,
     /// Calls that failed.
     pub failures: u64,
-    /// Whether an object was left out because it is invalid, the first of them.
-    pub(super) left_out: Condition<String, ()>,
+    /// Why the first object that was left out cannot be read.
+    pub(super) left_out: Option<String>,
 }
 
 impl WatchHealth {
@@ -107,7 +107,7 @@ impl WatchRegistry {
             condition: Condition::default(),
             last_contact: None,
             failures: 0,
-            left_out: Condition::default(),
+            left_out: None,
         };
         self.0.lock().insert(Arc::clone(&name), health);
         Reporter {
@@ -171,17 +171,14 @@ impl Reporter {
     }
 
     /// Logs an object that was left out, if it is the first one of the watch.
-    pub(super) fn left_out(&self, why: &str) {
-        let former = self.change(|watch| {
-            let is_first = watch.left_out.state().reason().is_none();
-            is_first.then(|| watch.left_out.set(Some(why.to_owned()), ()))
+    pub(super) fn left_out(&self, why: String) {
+        self.change(|watch| {
+            if watch.left_out.is_none() {
+                let skipped = "an object is skipped (later ones are not logged): it cannot be read";
+                tracing::warn!(watch = &*self.name, "{skipped}: {why}");
+                watch.left_out = Some(why);
+            }
         });
-        if former.flatten().is_some() {
-            tracing::warn!(
-                watch = &*self.name,
-                "an object is skipped (later ones are not logged): it cannot be read: {why}"
-            );
-        }
     }
 }
 
@@ -191,7 +188,7 @@ mod tests {
     use aggregated_apiserver::testing::log::logging;
 
     fn away() -> CallError {
-        CallError::Unreachable("https://a".into(), "refused".into())
+        CallError::Unreachable("https://a: refused".into())
     }
 
     #[test]
@@ -243,7 +240,7 @@ mod tests {
         let registry = WatchRegistry::default();
         let pods = registry.enter("pods", Need::Required);
         let lines = || log.text().lines().count();
-        let status = |code| CallError::Status("https://a".into(), code, String::new());
+        let status = |code| CallError::Status(code, String::new());
         for (error, count) in [(status(500), 1), (status(503), 1), (away(), 2), (away(), 2)] {
             pods.failed(&error);
             assert_eq!(lines(), count, "{error}");
@@ -252,7 +249,7 @@ mod tests {
         pods.failed(&away());
         assert_eq!(lines(), 3);
         for _ in 0..3 {
-            pods.left_out("odd");
+            pods.left_out("odd".to_owned());
         }
         assert_eq!(lines(), 4);
     }

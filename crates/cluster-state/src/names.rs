@@ -7,7 +7,7 @@ use kube::core::{ObjectList, PartialObjectMeta, Request};
 
 use super::client::Client;
 use super::error::CallError;
-use super::rights::Right;
+use super::rights;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 
@@ -30,12 +30,9 @@ pub async fn matching(
     let path = format!("/{root}/{}{within}/{}", kind.api_version(), kind.plural);
     let params = ListParams::default().labels(&selector.to_string());
     let request = Request::new(path).list_metadata(&params);
-    let right = Right::Watch {
-        group: kind.group.to_string(),
-        plural: kind.plural.to_string(),
-    };
+    let remedy = rights::watch(&kind.group, &kind.plural);
     let list = client.send(request, LIST_BYTES).await;
-    let list = list.map_err(|error| error.without(&right))?;
+    let list = list.map_err(|error| error.without_right(&remedy))?;
     let list: ObjectList<PartialObjectMeta> =
         serde_json::from_slice(&list).map_err(|error| client.garbled(error))?;
     let names = list.items.into_iter().filter_map(|it| it.metadata.name);

@@ -43,21 +43,6 @@ impl Default for WatchSettings {
 /// Label pairs.
 pub(super) type Pairs = BTreeMap<String, String>;
 
-/// The identity of an object, and its version.
-#[derive(Debug, Deserialize)]
-pub(super) struct Identified {
-    pub(super) metadata: ObjectName,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ObjectName {
-    pub(super) name: String,
-    /// `None`: cluster-scoped.
-    pub(super) namespace: Option<String>,
-    pub(super) resource_version: Option<String>,
-}
-
 /// An object; one that is read as metadata only has neither `spec` nor `status`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Object {
@@ -70,7 +55,9 @@ pub(super) struct Object {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata {
     pub(super) name: String,
+    /// `None`: cluster-scoped.
     pub(super) namespace: Option<String>,
+    pub(super) resource_version: Option<String>,
     uid: Option<String>,
     labels: Option<Pairs>,
     owner_references: Option<Vec<OwnerReference>>,
@@ -79,7 +66,7 @@ pub(super) struct Metadata {
 }
 
 /// The object in a JSON text, or why it is none.
-pub(super) fn decode<'a, T: Deserialize<'a>>(object: &'a RawValue) -> Result<T, String> {
+pub(super) fn decode(object: &RawValue) -> Result<Object, String> {
     serde_json::from_str(object.get()).map_err(|error| excerpt(&error.to_string()))
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::clock::jitter;
 use super::error::{CallError, excerpt};
-use super::rights::Right;
+use super::rights;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
@@ -57,7 +57,7 @@ impl ReviewEndpoint {
     async fn create<S: DeserializeOwned>(&self, review: &Value) -> Result<S, ReviewError> {
         let answer = self.submit(review).await;
         let status = answer
-            .map_err(|error| error.without(&Right::Reviews))
+            .map_err(|error| error.without_right(rights::REVIEWS))
             // The answer may contain the token, so no part of the error's text is used.
             .and_then(|answer| status(&answer).ok_or_else(|| self.client.garbled(self.path)));
         let reason = status.as_ref().err().cloned();

@@ -8,7 +8,7 @@ use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList, APIRes
 
 use super::client::Client;
 use super::error::CallError;
-use super::rights::Right;
+use super::rights;
 use apimachinery::kinds::{Kind, Kinds};
 
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     let mut kinds = Vec::new();
     for path in ["/api", "/apis"] {
         let body = client.get(path, ACCEPT, DISCOVERY_BYTES).await;
-        let body = body.map_err(|error| error.without(&Right::Discovery))?;
+        let body = body.map_err(|error| error.without_right(rights::DISCOVERY))?;
         let groups: APIGroupDiscoveryList =
             serde_json::from_slice(&body).map_err(|error| client.garbled(error))?;
         kinds.extend(groups.items.into_iter().flat_map(of_group));

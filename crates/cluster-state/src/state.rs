@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::clock;
 use super::departed::Departed;
 use super::kinds::FollowedKinds;
-use super::objects::{KeptObject, Object, ObjectName, WatchSettings};
+use super::objects::{KeptObject, Metadata, Object, WatchSettings};
 use super::pool::{KindName, Pool};
 use super::table::Table;
 use apimachinery::time::Timestamp;
@@ -27,7 +27,7 @@ pub(super) enum Event {
     /// A list begins: objects that are not in it are removed when it is complete.
     ListBegins,
     Put(Box<Object>),
-    Deleted(ObjectName),
+    Deleted(Metadata),
     Listed,
     /// A call failed; the objects stay.
     Failed {
@@ -102,14 +102,13 @@ impl WatchedObjects {
                 }
                 changed
             }
-            Event::Deleted(name) => {
-                let key = self.pool.key(&name.name, name.namespace.as_deref());
+            Event::Deleted(it) => {
+                let key = self.pool.key(&it.name, it.namespace.as_deref());
                 let removed = table.remove(&key);
-                let changed = removed.is_some();
-                if let Some(removed) = removed {
+                removed.is_some_and(|removed| {
                     self.departed.add(key, removed, now);
-                }
-                changed
+                    true
+                })
             }
             Event::Listed => {
                 let is_first = !table.complete;

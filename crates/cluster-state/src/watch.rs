@@ -18,19 +18,16 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::client::Client;
+use super::client::{ANSWER_BYTES, Client};
 use super::clock::jitter;
 use super::error::CallError;
 use super::health::Reporter;
-use super::objects::{Identified, decode};
-use super::rights::Right;
+use super::objects::decode;
+use super::rights;
 use super::state::{Change, Collection, Event};
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
-
-/// The largest page. etcd holds no object above 1.5 MiB, so a page of one object always fits.
-const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The requested duration of a watch in seconds; a random part of up to the same length is
 /// added. The watch then ends and is resumed, which costs little. A server that hangs with
@@ -70,7 +67,8 @@ pub(super) struct Target {
     collection: Collection,
     /// `/api/v1/pods`.
     path: String,
-    right: Right,
+    /// What grants the right to watch it.
+    remedy: String,
 }
 
 impl Target {
@@ -79,10 +77,7 @@ impl Target {
         Self {
             collection,
             path: format!("/{root}/{version}/{plural}"),
-            right: Right::Watch {
-                group: group.to_owned(),
-                plural: plural.to_owned(),
-            },
+            remedy: rights::watch(group, plural),
         }
     }
 
@@ -98,10 +93,10 @@ impl Target {
         self.is_whole().then(|| phases.to_owned())
     }
 
-    fn list(&self, limit: u32, continue_token: Option<String>) -> Built {
+    fn list(&self, continue_token: Option<String>) -> Built {
         let params = ListParams {
             field_selector: self.fields(),
-            limit: Some(limit),
+            limit: Some(PAGE),
             continue_token,
             ..ListParams::default()
         };
@@ -131,7 +126,6 @@ pub(super) struct Watcher {
     reporter: Reporter,
     /// The version up to which the objects are complete; `None`: list first.
     version: Option<String>,
-    page: u32,
     /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
 }
@@ -149,7 +143,6 @@ impl Watcher {
             changes,
             reporter,
             version: None,
-            page: PAGE,
             failures: 0,
         }
     }
@@ -179,7 +172,7 @@ impl Watcher {
             let Err(error) = outcome else {
                 continue;
             };
-            let error = error.without(&self.target.right);
+            let error = error.without_right(&self.target.remedy);
             self.failures += 1;
             let gone = error == CallError::Gone;
             if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
@@ -204,14 +197,8 @@ impl Watcher {
         self.send(Event::ListBegins).await;
         let mut next: Option<String> = None;
         loop {
-            let request = self.target.list(self.page, next.clone());
-            let page = match self.client.send(request, PAGE_BYTES).await {
-                Err(CallError::TooLarge(..)) if self.page > 1 => {
-                    self.page /= 2;
-                    continue;
-                }
-                page => page?,
-            };
+            let request = self.target.list(next);
+            let page = self.client.send(request, ANSWER_BYTES).await?;
             let list: List<'_> =
                 serde_json::from_slice(&page).map_err(|error| self.client.garbled(error))?;
             for object in list.items.unwrap_or_default() {
@@ -231,28 +218,21 @@ impl Watcher {
         }
     }
 
-    /// Passes an object on, and returns its version. If the object cannot be read, what was
-    /// known of it is no longer true.
+    /// Passes an object on, and returns its version. One that cannot be read is left out.
     async fn pass_on(&mut self, object: &RawValue, is_deleted: bool) -> Option<String> {
-        let mut name = match decode::<Identified>(object) {
-            Ok(identified) => identified.metadata,
+        let object = match decode(object) {
+            Ok(object) => object,
             Err(why) => {
-                self.reporter.left_out(&why);
+                self.reporter.left_out(why);
                 return None;
             }
         };
-        let version = name.resource_version.take();
-        let event = match decode(object) {
-            Ok(object) if !is_deleted => Event::Put(object),
-            Ok(_) => Event::Deleted(name),
-            Err(why) => {
-                let namespace = name.namespace.as_deref().unwrap_or_default();
-                self.reporter
-                    .left_out(&format!("{namespace}/{}: {why}", name.name));
-                Event::Deleted(name)
-            }
-        };
-        self.send(event).await;
+        let version = object.metadata.resource_version.clone();
+        self.send(match is_deleted {
+            true => Event::Deleted(object.metadata),
+            false => Event::Put(Box::new(object)),
+        })
+        .await;
         version
     }
 

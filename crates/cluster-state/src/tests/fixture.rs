@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::client::{Client, ClusterAccess};
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
-use super::super::objects::{Identified, decode};
+use super::super::objects::decode;
 use super::super::state::Event;
 use crate::testing::fake_kube::FakeKube;
 pub(super) use crate::testing::fake_kube::pod;
@@ -133,13 +133,12 @@ pub(super) fn raw(object: &Value) -> Box<RawValue> {
 
 /// The event of an added or changed object.
 pub(super) fn put(object: &Value) -> Event {
-    Event::Put(decode(&raw(object)).unwrap())
+    Event::Put(Box::new(decode(&raw(object)).unwrap()))
 }
 
 /// The event of a deleted object.
 pub(super) fn deleted(object: &Value) -> Event {
-    let identified: Identified = decode(&raw(object)).unwrap();
-    Event::Deleted(identified.metadata)
+    Event::Deleted(decode(&raw(object)).unwrap().metadata)
 }
 
 /// A pod with a controller.
