@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::pair::Pair;
-use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
+use aggregated_apiserver::security::peer::AskForCertificate;
+use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
 use apimachinery::time::Timestamp;
 use bytes::Bytes;
 use gpu_metrics::snapshot::Snapshot;
@@ -177,7 +178,7 @@ impl Tls {
             .expect("a certificate");
         let config = resolving(
             Arc::new(serving),
-            &ClientAuth::Asked,
+            Arc::new(AskForCertificate),
             &TlsOptions::default(),
         )
         .expect("TLS");

@@ -27,10 +27,11 @@ use crate::telemetry::health::{Check, Weight};
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::Serving;
 use aggregated_apiserver::security::Security;
+use aggregated_apiserver::security::peer::AskForCertificate;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsOptions};
+use aggregated_apiserver::serve::tls::{self, TlsOptions};
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
@@ -307,7 +308,7 @@ fn api_listener(args: &ServeArgs, ports: &Ports, serving: Serving) -> Result<Lis
         http2: !args.listening.disable_http2,
         versions: args.listening.tls_min_version,
     };
-    let tls = tls::resolving(Arc::new(serving), &ClientAuth::Asked, &offer)?;
+    let tls = tls::resolving(Arc::new(serving), Arc::new(AskForCertificate), &offer)?;
     Ok(Listener::new(another(&ports.api)?, tls, Limits::default()))
 }
 

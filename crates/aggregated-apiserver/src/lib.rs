@@ -35,7 +35,8 @@
 //!
 //! use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 //! use aggregated_apiserver::certificates::pair::Pair;
-//! use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
+//! use aggregated_apiserver::security::peer::AskForCertificate;
+//! use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // An authority, and a certificate for the name by which kube-apiserver calls a Service.
@@ -44,7 +45,7 @@
 //! let authority = CertificateAuthority::new("example", validity)?;
 //! let pair = Pair::issued(authority.serving(&["metrics.default.svc"], validity)?)?;
 //! // The TLS configuration of a `serve::listener::Listener`.
-//! let tls = resolving(Arc::new(pair), &ClientAuth::Asked, &TlsOptions::default())?;
+//! let tls = resolving(Arc::new(pair), Arc::new(AskForCertificate), &TlsOptions::default())?;
 //! assert!(tls.alpn_protocols.contains(&b"h2".to_vec()));
 //! # Ok(())
 //! # }

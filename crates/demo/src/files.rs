@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 
@@ -15,7 +16,7 @@ use aggregated_apiserver::certificates::authority::{
     CertificateAuthority, ExtendedKeyUsagePurpose, Issued, Validity, subject,
 };
 use aggregated_apiserver::certificates::pair::Pair;
-use aggregated_apiserver::serve::tls::{ClientAuth, TlsOptions, resolving};
+use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
@@ -85,9 +86,11 @@ impl DemoCertificates {
         roots
             .add(self.authority.certificate().clone())
             .map_err(|error| failed(&error))?;
-        let clients = ClientAuth::Required(Arc::new(roots));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let clients = clients.build().map_err(|error| failed(&error))?;
         let pair = Arc::new(self.serving.clone());
-        resolving(pair, &clients, &TlsOptions::default()).map_err(|error| failed(&error))
+        resolving(pair, clients, &TlsOptions::default()).map_err(|error| failed(&error))
     }
 
     /// The kubeconfig; `namespace` is the default of commands.

@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustls::Error;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::watch;
@@ -71,28 +70,16 @@ impl Files {
     async fn pair(&self, now: SystemTime) -> Result<Pair, String> {
         let (chain, key) = (read(&self.certificate).await?, read(&self.key).await?);
         let (place, place_of_key) = (self.certificate.display(), self.key.display());
-        let no_chain = |reason: &dyn fmt::Display| {
+        let unusable = |reason: &dyn fmt::Display| {
             format!(
-                "{place}: no certificate chain: {reason}: write the serving certificate as PEM, \
-                 followed by the intermediate certificates"
+                "{place}, {place_of_key}: no certificate with its key: {reason}: write the \
+                 serving certificate, followed by the intermediate certificates, and its key, \
+                 not encrypted, as PEM"
             )
         };
-        let no_key = |reason: &dyn fmt::Display| {
-            format!(
-                "{place_of_key}: no private key: {reason}: write the key of the serving \
-                 certificate as PEM, not encrypted"
-            )
-        };
-        let chain = x509::from_pem(&chain).map_err(|error| no_chain(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| no_key(&error))?;
-        let pair = Pair::new(chain, key).map_err(|error| match error {
-            Error::InconsistentKeys(_) => format!(
-                "{place_of_key}: this is not the key of the certificate in {place}: replace both \
-                 by one pair"
-            ),
-            Error::NoCertificatesPresented | Error::InvalidCertificate(_) => no_chain(&error),
-            other => no_key(&other),
-        })?;
+        let chain = x509::from_pem(&chain).map_err(|error| unusable(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
+        let pair = Pair::new(chain, key).map_err(|error| unusable(&error))?;
         pair.check(now).map_err(|why| format!("{place}: {why}"))?;
         Ok(pair)
     }
@@ -228,11 +215,10 @@ mod tests {
         let other = issued(&scene.authority);
         let key_of_second = second.signing_key.serialize_pem();
         scene.write(other.cert.pem().as_bytes(), key_of_second.as_bytes());
-        let words = "tls.key: this is not the key of the certificate in ";
-        scene.until_failing(words).await;
+        scene.until_failing("no certificate with its key: ").await;
         let key_of_other = other.signing_key.serialize_pem();
         scene.write(b"garbage", key_of_other.as_bytes());
-        scene.until_failing("no certificate chain").await;
+        scene.until_failing("no items found").await;
         scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
         scene.until_failing("more than 1048576 bytes").await;
         let over = Validity {
@@ -263,14 +249,15 @@ mod tests {
         let (chain, key) = (&*chain, &*key);
         let half = &chain[..100];
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let chains = ["", "garbage", half, broken, key].map(|chain| (chain, key, "tls.crt: no c"));
+        let chains = ["", "garbage", half, broken, key].map(|chain| (chain, key));
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        let keys = ["", "garbage", broken, chain].map(|key| (chain, key, "tls.key: no private"));
-        for (chain, key, wanted) in chains.into_iter().chain(keys) {
+        let keys = ["", "garbage", broken, chain].map(|key| (chain, key));
+        for (chain, key) in chains.into_iter().chain(keys) {
             fs::write(&files.certificate, chain).unwrap();
             fs::write(&files.key, key).unwrap();
             let error = files.pair(SystemTime::now()).await.unwrap_err();
-            assert!(error.contains(wanted), "{error}");
+            let words = "tls.key: no certificate with its key";
+            assert!(error.contains(words), "{error}");
         }
     }
 }

@@ -10,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 
 use crate::x509::{self, Certificate};
 
-pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+pub(crate) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
 /// The authorities of client certificates.

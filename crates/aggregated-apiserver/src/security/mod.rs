@@ -8,7 +8,7 @@
 pub mod always_allowed;
 pub(crate) mod authenticate;
 mod authorize;
-mod bundle;
+pub(crate) mod bundle;
 pub mod counters;
 mod front_proxy;
 pub mod identity;

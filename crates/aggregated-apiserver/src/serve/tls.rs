@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::ResolvesServerCert;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::version::TLS13;
-use rustls::{ALL_VERSIONS, Error, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{ALL_VERSIONS, Error, ServerConfig, SupportedProtocolVersion};
 
-use crate::security::peer::AskForCertificate;
+use crate::security::bundle::PROVIDER;
 
 /// TLS 1.3 only.
 pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
@@ -30,36 +30,20 @@ impl Default for TlsOptions {
     }
 }
 
-/// Which clients may connect.
-#[derive(Clone, Debug)]
-pub enum ClientAuth {
-    /// All; a client certificate is requested, and verified for each request.
-    Asked,
-    /// Clients with a certificate of one of these authorities.
-    Required(Arc<RootCertStore>),
-}
-
-/// A configuration with `offer`, whose certificate is resolved at each handshake.
+/// A configuration with `offer`, whose certificate is resolved at each handshake. `clients`
+/// decides which clients may connect; see [`crate::security::peer::AskForCertificate`].
 ///
 /// # Errors
-/// When an authority is invalid, or no cipher suite has these versions.
+/// When no cipher suite has these versions.
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
-    clients: &ClientAuth,
+    clients: Arc<dyn ClientCertVerifier>,
     offer: &TlsOptions,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let provider = Arc::new(default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(offer.versions)?;
-    let builder = match clients {
-        ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
-        ClientAuth::Required(roots) => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider)
-                .build()
-                .map_err(|error| Error::General(error.to_string()))?,
-        ),
-    };
-    let mut config = builder.with_cert_resolver(resolver);
+    let mut config = ServerConfig::builder_with_provider(PROVIDER.clone())
+        .with_protocol_versions(offer.versions)?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(resolver);
     let protocols: &[&[u8]] = match offer.http2 {
         true => &[b"h2", b"http/1.1"],
         false => &[b"http/1.1"],

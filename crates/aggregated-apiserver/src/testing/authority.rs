@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::test_server::validity;
@@ -10,7 +12,9 @@ use crate::certificates::authority::{
     CertificateAuthority, ExtendedKeyUsagePurpose, Issued, Validity, subject,
 };
 use crate::certificates::pair::Pair;
-use crate::serve::tls::{ClientAuth, TlsOptions, resolving};
+use crate::security::bundle::PROVIDER;
+use crate::security::peer::AskForCertificate;
+use crate::serve::tls::{TlsOptions, resolving};
 
 pub fn authority(name: &str) -> CertificateAuthority {
     CertificateAuthority::new(name, validity()).unwrap()
@@ -30,11 +34,17 @@ pub fn server_of(
     clients: Option<&CertificateAuthority>,
 ) -> Arc<ServerConfig> {
     let issued = authority.serving(&["127.0.0.1"], validity()).unwrap();
-    let clients = clients.map_or(ClientAuth::Asked, |authority| {
-        ClientAuth::Required(roots(authority).into())
-    });
+    let clients: Arc<dyn ClientCertVerifier> = match clients {
+        None => Arc::new(AskForCertificate),
+        Some(authority) => {
+            let roots = Arc::new(roots(authority));
+            WebPkiClientVerifier::builder_with_provider(roots, PROVIDER.clone())
+                .build()
+                .unwrap()
+        }
+    };
     let pair = Arc::new(Pair::issued(issued).unwrap());
-    let config = resolving(pair, &clients, &TlsOptions::default()).unwrap();
+    let config = resolving(pair, clients, &TlsOptions::default()).unwrap();
     let mut config = Arc::unwrap_or_clone(config);
     config.alpn_protocols.clear();
     Arc::new(config)
