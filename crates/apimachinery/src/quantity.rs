@@ -93,28 +93,16 @@ pub fn parse_milli(text: &str) -> Option<i64> {
 
 /// The factor of a suffix: a power of 1024 and a power of ten.
 fn scale(suffix: &str) -> Option<(u128, i32)> {
-    Some(match suffix {
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "" => (1, 0),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        _ => {
-            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            ((-60..=60).contains(&exponent)).then_some((1, exponent))?
-        }
-    })
+    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    if let Some((power, _)) = (1..).zip(BINARY).find(|(_, it)| *it == suffix) {
+        return Some((1024_u128.pow(power), 0));
+    }
+    if let Some((power, _)) = (-3..).zip(DECIMAL).find(|(_, it)| *it == suffix) {
+        return Some((1, 3 * power));
+    }
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    (-60..=60).contains(&exponent).then_some((1, exponent))
 }
 
 #[cfg(test)]

@@ -69,16 +69,16 @@ impl Platform {
         // reqwest uses the process's provider. A second installation has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let agent = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
-        let builder = Client::builder().user_agent(agent).timeout(TIMEOUT);
-        let internet = builder.redirect(reqwest::redirect::Policy::none());
-        let builder = Client::builder().user_agent(agent).timeout(TIMEOUT);
-        let node = builder.redirect(reqwest::redirect::Policy::none());
-        let node = node.no_proxy().tls_certs_only([]);
+        let builder = || {
+            let builder = Client::builder().user_agent(agent).timeout(TIMEOUT);
+            builder.redirect(reqwest::redirect::Policy::none())
+        };
+        let node = builder().no_proxy().tls_certs_only([]);
         let failed = |error| CloudAuthError::new("no client for HTTPS", error);
         Ok(Self {
             variables,
             node: node.build().map_err(failed)?,
-            internet: internet.build().map_err(failed)?,
+            internet: builder().build().map_err(failed)?,
         })
     }
 

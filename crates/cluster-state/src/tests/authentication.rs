@@ -61,7 +61,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn an_absent_config_map_is_waited_for_and_a_changed_one_is_read() {
+async fn an_absent_config_map_is_waited_for_and_a_changed_one_is_followed() {
     let scene = Scene::start(|_| {}).await;
     scene.until_told("which kube-apiserver makes: check").await;
     assert_eq!(scene.registry.unready().len(), 1);

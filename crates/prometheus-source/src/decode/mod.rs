@@ -73,8 +73,8 @@ pub enum DecodeError {
     /// A series is larger than the buffer.
     #[error("a series of the answer is larger than 1 MiB")]
     LargeElement,
-    #[error("the answer has more than {0} names and sets of labels")]
-    TooManyShapes(usize),
+    #[error("the answer has more than {limit} {parts}")]
+    TooMany { limit: usize, parts: &'static str },
     /// The result has another type than the query needs.
     #[error("the result is of the type {0:?} and not of the type of this query")]
     ResultType(String),

@@ -30,6 +30,9 @@ const MAX_SECONDS: f64 = 6.3e12;
 /// else has this form after a brace or a comma.
 const NAME: &str = "\"__name__\":\"";
 
+/// The most series of an answer. The store of samples has room for fewer.
+const MOST_SERIES: usize = 5_000_000;
+
 /// The bytes of a batch at which it is handed on.
 const FULL: usize = 1 << 20;
 
@@ -45,6 +48,8 @@ pub(crate) struct SeriesReader<'a> {
     skips_nan: bool,
     /// The series that is being read: the place of its batch, and the batch's size before.
     begun: Option<(usize, Mark)>,
+    /// The number of series that were handed on.
+    series: usize,
     name: memmem::Finder<'static>,
 }
 
@@ -62,6 +67,7 @@ impl<'a> SeriesReader<'a> {
             take,
             skips_nan: false,
             begun: None,
+            series: 0,
             name: memmem::Finder::new(NAME),
         }
     }
@@ -75,6 +81,7 @@ impl<'a> SeriesReader<'a> {
 
     fn hand_on(&mut self, place: usize) {
         let batch = &mut self.batches[place];
+        self.series += batch.series_len();
         (self.take)(batch);
         batch.clear();
     }
@@ -143,6 +150,10 @@ impl Elements for SeriesReader<'_> {
             self.batches[place].rewind(before);
         } else if self.batches[place].bytes() >= FULL {
             self.hand_on(place);
+            if self.series > MOST_SERIES {
+                let (limit, parts) = (MOST_SERIES, "series");
+                return Err(DecodeError::TooMany { limit, parts });
+            }
         }
         read
     }

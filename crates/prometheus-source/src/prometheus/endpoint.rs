@@ -199,7 +199,7 @@ impl Endpoint {
                 self.failed(ErrorKind::NotAnAnswer, text)
             }
             DecodeError::NoName => Error::refused(&self.address, 400, reason),
-            DecodeError::LargeElement | DecodeError::TooManyShapes(_) => {
+            DecodeError::LargeElement | DecodeError::TooMany { .. } => {
                 self.failed(ErrorKind::TooLarge, reason)
             }
             DecodeError::Partial(_) => self.failed(ErrorKind::Partial, reason),

@@ -11,6 +11,10 @@ use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
+/// The most samples of one answer, some 150 MiB: one for each container of the
+/// largest cluster that Kubernetes is tested with.
+const MOST_SAMPLES: usize = 300_000;
+
 /// The most combinations of a name and label names that one selector may match. Only a
 /// selector that matches all series of a store should exceed it.
 const MOST_SHAPES: usize = 50_000;
@@ -67,6 +71,7 @@ impl Elements for Samples {
             return Ok(());
         }
         let Element { metric, value } = parsed(element)?;
+        check_count(self.samples.len() + 1, MOST_SAMPLES, "samples")?;
         let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
         self.samples.extend(sample);
         Ok(())
@@ -87,6 +92,13 @@ impl Elements for Samples {
     }
 }
 
+fn check_count(count: usize, limit: usize, parts: &'static str) -> Result<(), DecodeError> {
+    match count <= limit {
+        true => Ok(()),
+        false => Err(DecodeError::TooMany { limit, parts }),
+    }
+}
+
 /// The shapes of series, each with the place of its last series.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
@@ -104,10 +116,7 @@ impl Elements for Shapes {
         };
         self.shapes.insert(shape, self.series);
         self.series += 1;
-        match self.shapes.len() <= MOST_SHAPES {
-            true => Ok(()),
-            false => Err(DecodeError::TooManyShapes(MOST_SHAPES)),
-        }
+        check_count(self.shapes.len(), MOST_SHAPES, "names and sets of labels")
     }
 }
 

@@ -107,17 +107,35 @@ async fn labels_may_contain_any_characters() {
 }
 
 #[tokio::test]
-async fn an_answer_of_more_than_32_mib_is_refused() {
+async fn an_answer_to_a_rule_of_more_than_32_mib_is_refused() {
     let rules = Rules::new().await;
-    let row = r#"{"metric":{},"value":[1,"2"]}"#;
-    let rows = |count: usize| format!("[{}]", vec![row; count].join(","));
-    let most = (32 << 20) / (row.len() + 1);
-    assert_eq!(rules.vector(&rows(most - 5)).await.len(), most - 5);
-    let error = rules.query(data("vector", &rows(most + 1))).await;
-    let error = error.unwrap_err();
+    let row = format!(
+        r#"{{"metric":{{"a":"{}"}},"value":[1,"2"]}}"#,
+        "x".repeat(1 << 10)
+    );
+    let rows = vec![row; 32 << 10].join(",");
+    let answer = rules.query(data("vector", &format!("[{rows}]"))).await;
+    let error = answer.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let wanted = "larger than 33554432 bytes: select less: aggregate in the query, or narrow prometheus.matchers";
+    assert!(error.to_string().contains("larger than 33554432 bytes"));
+}
+
+#[tokio::test]
+async fn more_samples_than_a_cluster_has_containers_are_refused() {
+    let rules = Rules::new().await;
+    let rows = |count: usize| {
+        let row = r#"{"metric":{},"value":[1,"2"]}"#;
+        format!("[{}]", vec![row; count].join(","))
+    };
+    assert_eq!(rules.vector(&rows(300_000)).await.len(), 300_000);
+    let more = data("vector", &rows(300_001));
+    let cut = more[..more.len() - 3].to_owned();
+    let error = rules.query(more).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let wanted = "has more than 300000 samples: select less: aggregate in the query, or narrow prometheus.matchers";
     assert!(error.to_string().ends_with(wanted), "{error}");
+    let error = rules.query(cut).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert!(rules.query(data("vector", "[]")).await.is_ok(), "it heals");
 }
 
