@@ -103,6 +103,13 @@ async fn no_message_contains_credentials() {
     }
 }
 
+/// Gives a file a later time, because two writes may be within the resolution of the clock.
+fn date_later(path: &Path) {
+    let file = std::fs::File::options().append(true).open(path).unwrap();
+    let later = std::time::SystemTime::now() + Duration::from_secs(1);
+    file.set_modified(later).unwrap();
+}
+
 fn write(dir: &Path, identity: &Issued) -> ClientPair {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     std::fs::write(&cert, identity.cert.pem()).unwrap();
@@ -128,6 +135,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() 
         assert!(text.contains(words), "{text}");
     }
     std::fs::write(&ca_file, good.certificate_pem()).unwrap();
+    date_later(&ca_file);
     probe.fetch().await.unwrap();
     std::fs::remove_file(&ca_file).unwrap();
     probe.fails_somehow(ErrorKind::Credentials).await;
@@ -151,6 +159,7 @@ async fn a_store_accepts_only_client_certificates_of_its_authority() {
     let mut probe = Probe::new(settings);
     probe.fails(ErrorKind::Tls).await;
     write(dir.path(), &issue(&clients));
+    date_later(&dir.path().join("cert.pem"));
     probe.fetch().await.unwrap();
 }
 
