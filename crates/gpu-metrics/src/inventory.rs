@@ -77,13 +77,13 @@ pub struct Pod {
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// `status.startTime`: samples before it belong to a predecessor of the
-    /// same name (docs/numbers.md, "Small cases", case D).
+    /// same name (docs/numbers.md, "Rules").
     pub started: Option<Timestamp>,
     /// When its containers started; `None` while none runs. Readings of its GPUs are
     /// expected from a short time after.
     pub running_since: Option<Timestamp>,
     /// When it ended, if it has. Readings from then on do not belong to the pod, whatever
-    /// labels the exporter writes (docs/attribution.md, "Pods").
+    /// labels the exporter writes (docs/numbers.md, "Whose a device is").
     pub ended: Option<Timestamp>,
     /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,

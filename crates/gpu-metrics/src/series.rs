@@ -38,7 +38,7 @@ impl Device {
     }
 }
 
-/// How the owner was read from the labels (docs/attribution.md, "Pods").
+/// How the owner was read from the labels (docs/numbers.md, "Whose a device is").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
     /// `exported_pod`: `honor_labels: false`, the default.
@@ -78,7 +78,7 @@ pub struct Owner {
 /// A name of the device's node in a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeName {
-    /// The rank of its label; 0 is the best (docs/attribution.md, "Nodes").
+    /// The rank of its label; 0 is the best (docs/numbers.md, "Whose a device is").
     pub rank: u8,
     pub name: Arc<str>,
 }

@@ -1,7 +1,7 @@
 //! Label names: every spelling by which a DCGM series names its device and its owner.
 //!
 //! The scheme is decided per series, never per cluster: one Prometheus can hold all
-//! schemes at once (docs/attribution.md, "Pods").
+//! schemes at once (docs/numbers.md, "Whose a device is").
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 const INSTANCE: &str = "GPU_I_ID";
 const PROFILE: &str = "GPU_I_PROFILE";
 
-/// Labels that may name the node, best first (docs/attribution.md, "Nodes"). The host
+/// Labels that may name the node, best first (docs/numbers.md, "Whose a device is"). The host
 /// part of `instance` is last: managed collection writes the node's name there.
 const NODE: [&str; 8] = [
     "Hostname",
@@ -64,7 +64,7 @@ pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// Reads the owner (docs/attribution.md, "Pods").
+/// Reads the owner (docs/numbers.md, "Whose a device is").
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {
     let get = |name| value(labels, name);

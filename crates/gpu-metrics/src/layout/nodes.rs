@@ -2,7 +2,7 @@
 //!
 //! Exporters and scrape configurations write the Node's name, its short name, its fully
 //! qualified name or an address, or the name or the address of the exporter's pod
-//! (docs/attribution.md, "Nodes").
+//! (docs/numbers.md, "Whose a device is").
 
 use std::collections::HashMap;
 use std::sync::Arc;

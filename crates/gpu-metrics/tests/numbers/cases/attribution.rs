@@ -1,4 +1,5 @@
-//! Devices with misleading labels, of deleted pods and of other clusters: docs/attribution.md.
+//! Devices with misleading labels, of deleted pods and of other clusters: docs/numbers.md,
+//! "Whose a device is".
 
 pub(super) const TABLE: &str = "
 # a bare pod that requests no GPU holds none

@@ -42,7 +42,7 @@ used A q GPU_I_ID=8 GPU_I_PROFILE=3g.40gb instance=a8: 20*5
 gpus q 9; mig equal = namespace memory_used 180
 gpus q 9; mig slices = namespace memory_used 180
 
-# four series have four schemes of docs/attribution.md
+# four series have four schemes of labels
 A exported_namespace=t exported_pod=w1 exported_container=c gpu-operator/nvidia-dcgm-exporter-1 container=nvidia-dcgm-exporter: 30*4
 B gpu-operator/nvidia-dcgm-exporter-1 container=nvidia-dcgm-exporter: 0*4
 C t/w2 container=vllm: 50*4
