@@ -17,7 +17,7 @@ const MOST_GPUS: usize = 16;
 const WORLDS: u64 = 150;
 
 /// The share of worlds in which rare coincidences may break a promise.
-const BROKEN: f64 = 0.04;
+const BROKEN: f64 = 0.08;
 
 fn pick<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[dice.below(of.len())]
