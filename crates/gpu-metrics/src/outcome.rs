@@ -28,6 +28,13 @@ pub(crate) enum Outcome {
     NoReading,
 }
 
+impl Outcome {
+    /// Whether the object has a reading by it.
+    const fn has_reading(self) -> bool {
+        matches!(self, Self::Answers { .. } | Self::ActivityUnknown { .. })
+    }
+}
+
 /// A device of an object.
 pub(crate) struct OfDevice<'a> {
     reader: &'a Reader<'a>,
@@ -69,8 +76,8 @@ impl Reader<'_> {
                 board = board.filter(|(of_board, _)| *of_board == known);
                 let (_, read) = board.get_or_insert_with(|| (known, vec![false; own.len()]));
                 of.repeated.clone_from(read);
-                let both = read.iter_mut().zip(own);
-                both.for_each(|(read, own)| *read |= !own.is_missing());
+                let both = read.iter_mut().zip(of.outcomes(own));
+                both.for_each(|(read, outcome)| *read |= outcome.has_reading());
             }
             with(&of, own);
         }

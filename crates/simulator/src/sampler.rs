@@ -53,13 +53,22 @@ impl Fleet {
             Field::FbUsed | Field::FbFree | Field::FbReserved => {
                 self.framebuffer(number, field, tick)
             }
-            Field::PowerUsage => {
-                let busy = kernels(self.window_busy(number, tick, overrides)) / 100.0;
-                let (_, _, limit, _) = device.model.facts();
-                let watts = limit * (0.15 + 0.75 * busy) + noise.at(4).unit();
-                (watts * 1e6).round() / 1e6
-            }
+            Field::PowerUsage => self.watts(number, tick, overrides),
         })
+    }
+
+    /// The power of a board, which every MIG instance repeats (docs/exporter.md, "Fields").
+    fn watts(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
+        let devices = &self.machines.devices;
+        let is_of_board = |it: &usize| devices[*it].uuid == devices[number].uuid;
+        let of_board = (0..=number).rev().take_while(is_of_board);
+        let card = of_board.last().unwrap_or(number);
+        let (_, _, limit, _) = devices[card].model.facts();
+        let busy = kernels(self.window_busy(card, tick, overrides)) / 100.0;
+        let noise = devices[card].noise.at(50 + Field::PowerUsage as u64);
+        let deviation = noise.at_bucket(tick.millis()).at(4).unit();
+        let watts = limit * (0.15 + 0.75 * busy) + deviation;
+        (watts * 1e6).round() / 1e6
     }
 
     /// Mean over the ≤ 1 s that NVML's counters cover.
