@@ -218,7 +218,7 @@ mod tests {
         scene.until_failing("no certificate with its key: ").await;
         let key_of_other = other.signing_key.serialize_pem();
         scene.write(b"garbage", key_of_other.as_bytes());
-        scene.until_failing("no items found").await;
+        scene.until_failing("sent no certificates").await;
         scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
         scene.until_failing("more than 1048576 bytes").await;
         let over = Validity {
