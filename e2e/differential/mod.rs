@@ -125,11 +125,16 @@ async fn defective_fleets_agree_with_promql() {
             .retain(|scheme| name == "S12" || *scheme != LabelScheme::RhoaiRatio);
         let before = tally.to_promql;
         compare(scenario, &LOOKS[..3], 3, &mut tally).await;
-        println!("{name}: {} more", tally.to_promql - before);
+        // In the other two, devices change their owners, which no query follows.
+        let is_followed = !["S1", "S4"].contains(&name);
+        assert!(
+            !is_followed || tally.to_promql > before + 10,
+            "{name}: {tally}"
+        );
     }
     // No query computes the number of a group with a device that is always missing, such
     // as a whole defective fleet.
-    assert!(tally.questions() > 80, "{tally}: {:#?}", tally.compared);
+    assert!(tally.questions() >= 90, "{tally}: {:#?}", tally.compared);
 }
 
 #[tokio::test]
