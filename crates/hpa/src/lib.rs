@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 mod behavior;
+pub mod health;
 pub mod hpa;
 pub mod manifest;
 mod measure;

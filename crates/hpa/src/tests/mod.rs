@@ -1,5 +1,6 @@
 //! Inputs and results of the controller's own tests, and properties that hold for all numbers.
 
+mod health;
 mod policies;
 mod properties;
 mod replicas;
