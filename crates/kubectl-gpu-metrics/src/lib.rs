@@ -30,6 +30,7 @@ mod chart;
 pub mod check;
 pub mod cluster;
 pub mod commands;
+pub mod document;
 pub mod explain;
 pub mod interrupts;
 mod kinds;

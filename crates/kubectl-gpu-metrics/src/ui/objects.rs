@@ -6,8 +6,9 @@ use clap::ValueEnum;
 use maud::{Markup, html};
 
 use crate::Failure;
-use crate::chart::sparkline;
 use crate::cluster::Cluster;
+use crate::document::cell::Unit;
+use crate::document::html::sparkline;
 use crate::table::whole;
 use crate::top::fetch::{self, Found};
 use crate::top::rows::{COLUMNS, Row, meaning};
@@ -132,7 +133,7 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
     let instants = &row.item.memory_utilization_instants;
     if !instants.is_empty() {
         let title = format!("memory utilisation of {own}");
-        *window = html! { td { (sparkline(&title, instants, 100.0)) } };
+        *window = html! { td { (sparkline(&title, instants, Unit::Percent)) } };
     }
     cells
 }

@@ -8,7 +8,8 @@ use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::{ExplainedDevice, Explanation};
 
 use crate::Failure;
-use crate::chart::sparkline;
+use crate::document::cell::Unit;
+use crate::document::html::sparkline;
 use crate::explain::ExplainedMetric;
 use crate::explain::text::{about, cell as reading, clock, named, number, rows, window};
 use crate::values::{self, EXTERNALLY};
@@ -48,7 +49,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (instants(&said))
             @if !said.devices.is_empty() {
                 h2 { "Devices" }
-                ul.cards { @for device in &said.devices { (card(device, ceiling(&said.metric))) } }
+                ul.cards { @for device in &said.devices { (card(device, unit(&said.metric))) } }
             }
             @if !said.notes.is_empty() {
                 h2 { "Notes" }
@@ -102,11 +103,11 @@ fn value(said: &Explanation) -> Markup {
 }
 
 /// The chart of a percentage ends at 100.
-fn ceiling(metric: &str) -> f64 {
+fn unit(metric: &str) -> Unit {
     let is_percent = metric.contains("utilization") || metric.contains("percent");
     match is_percent && !metric.ends_with("_sum") {
-        true => 100.0,
-        false => 0.0,
+        true => Unit::Percent,
+        false => Unit::Plain,
     }
 }
 
@@ -115,8 +116,9 @@ fn instants(said: &Explanation) -> Markup {
         return html! {};
     }
     let numbers: Vec<Option<f64>> = said.instants.iter().map(|it| it.number).collect();
-    let ceiling = ceiling(&said.metric);
-    let top = numbers.iter().flatten().copied().fold(ceiling, f64::max);
+    let unit = unit(&said.metric);
+    let known = numbers.iter().flatten().copied();
+    let top = known.fold(unit.ceiling(), f64::max);
     let [first, last] = [said.instants.first(), said.instants.last()]
         .map(|it| it.map_or_else(String::new, |it| clock(&it.time)));
     let rows = rows(said, IN_COLUMNS);
@@ -130,21 +132,21 @@ fn instants(said: &Explanation) -> Markup {
     html! {
         h2 { "The window" }
         figure {
-            (sparkline(&format!("{} of {}", said.metric, said.of), &numbers, ceiling))
+            (sparkline(&format!("{} of {}", said.metric, said.of), &numbers, unit))
             figcaption { "0 to " (number(top)) ", from " (first) " to " (last) }
         }
         (table("Each instant: the group's number, and devices", &headings(&names), &rows))
     }
 }
 
-fn card(device: &ExplainedDevice, ceiling: f64) -> Markup {
+fn card(device: &ExplainedDevice, unit: Unit) -> Markup {
     let numbers: Vec<Option<f64>> = device.readings.iter().map(|it| it.number).collect();
     let newest = device.readings.last();
     let newest = newest.map_or_else(|| "–".to_owned(), reading);
     html! {
         li {
             p { strong { (named(device)) } ": " (newest) " at the newest instant" }
-            (sparkline(&format!("readings of {}", device.uuid), &numbers, ceiling))
+            (sparkline(&format!("readings of {}", device.uuid), &numbers, unit))
             ul { @for sentence in about(device) { li { (sentence) } } }
         }
     }

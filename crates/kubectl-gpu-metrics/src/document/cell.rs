@@ -1,0 +1,340 @@
+//! A value as a table or a fact has it: typed, or absent with the reason.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use apimachinery::duration::format_duration;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// 0 to 100 of one thing.
+    Percent,
+    /// Bytes.
+    Bytes,
+    /// Watts.
+    Watts,
+    /// Seconds.
+    Seconds,
+    /// Things: GPUs, pods, replicas.
+    Count,
+    /// Money, in the currency of the prices that were given.
+    Money,
+    /// No unit, or one that the heading names.
+    Plain,
+}
+
+/// A kind, a namespace and a name: what a page links to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The resource with its group: `deployments.apps`.
+    pub resource: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// The name of an object.
+    Object(Object),
+    /// The names of any number of objects.
+    Objects(Vec<Object>),
+    /// A judgement.
+    Verdict(super::Verdict),
+    /// A number.
+    Number {
+        /// The number, in the base unit.
+        value: f64,
+        /// Its unit.
+        unit: Unit,
+        /// Whether the real number may be larger.
+        at_least: bool,
+    },
+    /// A number at each of some instants, the newest last; `None`: unknown.
+    Instants {
+        /// The numbers.
+        values: Vec<Option<f64>>,
+        /// Their unit.
+        unit: Unit,
+    },
+    /// An unknown value, and why it is unknown. The reason may be empty where it is said
+    /// elsewhere. Never 0.
+    Absent(String),
+}
+
+/// The name of an object in a text, and the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The name as it is shown.
+    pub text: String,
+    /// The object.
+    pub of: Reference,
+}
+
+impl Reference {
+    /// An object of this resource.
+    pub fn new(resource: &str, namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl Cell {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// The name of an object.
+    pub fn object(text: impl Into<String>, of: Reference) -> Self {
+        let text = text.into();
+        Self::Object(Object { text, of })
+    }
+
+    /// A judgement.
+    pub fn verdict(severity: super::Severity, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::Verdict(super::Verdict { severity, text })
+    }
+
+    /// A number; one that is not finite is absent.
+    #[must_use]
+    pub fn number(value: f64, unit: Unit) -> Self {
+        if !value.is_finite() {
+            return Self::absent("it is no number");
+        }
+        let at_least = false;
+        Self::Number {
+            value,
+            unit,
+            at_least,
+        }
+    }
+
+    /// A number that may be larger in truth.
+    #[must_use]
+    pub fn at_least(value: f64, unit: Unit) -> Self {
+        match Self::number(value, unit) {
+            Self::Number { value, unit, .. } => Self::Number {
+                value,
+                unit,
+                at_least: true,
+            },
+            cell => cell,
+        }
+    }
+
+    /// An unknown value, and why it is unknown.
+    pub fn absent(reason: impl Into<String>) -> Self {
+        Self::Absent(reason.into())
+    }
+
+    /// A number, or why it is unknown.
+    pub fn known(value: Option<f64>, unit: Unit, reason: &str) -> Self {
+        value.map_or_else(|| Self::absent(reason), |value| Self::number(value, unit))
+    }
+
+    /// Its number, if it is one.
+    #[must_use]
+    pub const fn value(&self) -> Option<f64> {
+        match self {
+            Self::Number { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// In words, with its unit; `–` if it is unknown.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Object(object) => object.text.clone(),
+            Self::Objects(objects) => {
+                let names = objects.iter().map(|object| object.text.as_str());
+                names.collect::<Vec<_>>().join(", ")
+            }
+            Self::Verdict(verdict) => format!("{} {}", verdict.severity.mark(), verdict.text),
+            Self::Number {
+                value,
+                unit,
+                at_least,
+            } => {
+                let more = if *at_least { "+" } else { "" };
+                format!("{}{}{more}", unit.digits(*value), unit.symbol())
+            }
+            Self::Instants { values, .. } => bars(values),
+            Self::Absent(_) => "–".to_owned(),
+        }
+    }
+
+    /// The sum of values of one unit. With an unknown value, the sum is unknown.
+    pub fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
+        let mut total: Option<(f64, Unit)> = None;
+        for cell in cells {
+            let Self::Number { value, unit, .. } = cell else {
+                return Self::absent("a value of the sum is unknown");
+            };
+            let sum = total.map_or(0.0, |(sum, _)| sum);
+            total = Some((sum + value, *unit));
+        }
+        total.map_or_else(
+            || Self::absent("there is nothing to add"),
+            |(sum, unit)| Self::number(sum, unit),
+        )
+    }
+}
+
+impl Unit {
+    /// What stands behind a number of this unit, where its digits do not say it.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Percent => "%",
+            Self::Watts => " W",
+            Self::Bytes | Self::Seconds | Self::Count | Self::Money | Self::Plain => "",
+        }
+    }
+
+    /// A number of this unit: bytes and durations with their own units.
+    #[must_use]
+    pub fn digits(self, value: f64) -> String {
+        match self {
+            Self::Percent => format!("{value:.1}"),
+            Self::Bytes => bytes(value),
+            Self::Watts => format!("{value:.0}"),
+            Self::Seconds => duration(value),
+            Self::Count => trimmed(format!("{value:.1}")),
+            Self::Money => format!("{value:.2}"),
+            Self::Plain => trimmed(format!("{value:.3}")),
+        }
+    }
+
+    /// The least top of a chart of this unit: a percentage is seen against 100.
+    #[must_use]
+    pub const fn ceiling(self) -> f64 {
+        match self {
+            Self::Percent => 100.0,
+            _ => 0.0,
+        }
+    }
+}
+
+fn trimmed(digits: String) -> String {
+    match digits.contains('.') {
+        true => digits
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+        false => digits,
+    }
+}
+
+/// As Kubernetes writes quantities: mebibytes up to 10 GiB.
+fn bytes(value: f64) -> String {
+    const MEBI: f64 = 1024.0 * 1024.0;
+    match value.abs() >= 10.0 * 1024.0 * MEBI {
+        true => format!("{:.1}Gi", value / (1024.0 * MEBI)),
+        false => format!("{:.0}Mi", value / MEBI),
+    }
+}
+
+/// Whole seconds; tenths below ten seconds.
+fn duration(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    let seconds = seconds.abs();
+    if seconds < 10.0 {
+        return format!("{sign}{}s", trimmed(format!("{seconds:.1}")));
+    }
+    // A float becomes the nearest number that a `u64` has.
+    let whole = Duration::from_secs(seconds as u64);
+    format!("{sign}{}", format_duration(whole))
+}
+
+/// Each number as a block of one of eight heights, from 0 to 100 or the largest number.
+pub(super) fn bars(values: &[Option<f64>]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let known = values.iter().flatten().filter(|value| value.is_finite());
+    let top = known.fold(100.0, |top: f64, value| top.max(*value));
+    let bar = |value: &Option<f64>| match value {
+        Some(value) if value.is_finite() => {
+            // Negative numbers become 0.
+            BARS[((value / top * 8.0) as usize).min(BARS.len() - 1)]
+        }
+        _ => '·',
+    };
+    match values {
+        [] => "–".to_owned(),
+        values => values.iter().map(bar).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_in_their_unit() {
+        const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+        for (value, unit, shown) in [
+            (71.43, Unit::Percent, "71.4%"),
+            (0.0, Unit::Percent, "0.0%"),
+            (410.5, Unit::Watts, "410 W"),
+            (0.5 * GIB, Unit::Bytes, "512Mi"),
+            (20.1 * GIB, Unit::Bytes, "20.1Gi"),
+            (290.4, Unit::Seconds, "4m50s"),
+            (0.4, Unit::Seconds, "0.4s"),
+            (0.0, Unit::Seconds, "0s"),
+            (-15.0, Unit::Seconds, "-15s"),
+            (2.0, Unit::Count, "2"),
+            (100.0, Unit::Count, "100"),
+            (1.53, Unit::Count, "1.5"),
+            (2.5, Unit::Money, "2.50"),
+            (71.4312, Unit::Plain, "71.431"),
+            (300.0, Unit::Plain, "300"),
+        ] {
+            assert_eq!(Cell::number(value, unit).shown(), shown, "{value} {unit:?}");
+        }
+        assert_eq!(Cell::at_least(290.0, Unit::Seconds).shown(), "4m50s+");
+    }
+
+    #[test]
+    fn an_unknown_number_is_never_zero() {
+        for cell in [
+            Cell::known(None, Unit::Count, "nothing was read"),
+            Cell::number(f64::NAN, Unit::Count),
+            Cell::at_least(f64::INFINITY, Unit::Count),
+            Cell::sum(&[Cell::number(1.0, Unit::Count), Cell::absent("")]),
+            Cell::sum([]),
+        ] {
+            assert!(matches!(&cell, Cell::Absent(_)), "{cell:?}");
+            assert_eq!((cell.shown().as_str(), cell.value()), ("–", None));
+        }
+        let numbers = [1.0, 2.5].map(|value| Cell::number(value, Unit::Watts));
+        assert_eq!(Cell::sum(&numbers), Cell::number(3.5, Unit::Watts));
+    }
+
+    #[test]
+    fn instants_are_bars_and_an_unknown_one_is_a_dot() {
+        let values = [
+            Some(0.0),
+            Some(12.5),
+            None,
+            Some(99.0),
+            Some(100.0),
+            Some(f64::NAN),
+        ];
+        assert_eq!(bars(&values), "▁▂·██·");
+        assert_eq!(bars(&[Some(-5.0), Some(1e300)]), "▁█");
+        assert_eq!(bars(&[]), "–");
+    }
+}

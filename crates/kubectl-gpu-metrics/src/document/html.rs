@@ -1,0 +1,278 @@
+//! A document for a browser: the content of a page, without its frame.
+//!
+//! Everything is escaped as text; nothing is marked as safe.
+
+use maud::{Markup, html};
+
+use super::cell::{Cell, Object, Reference};
+use super::table::{Column, Table};
+use super::{Block, Document, Fact, Finding, Verdict, chart};
+
+pub(crate) use chart::sparkline;
+
+/// The most letters of a cell that never breaks into lines.
+const SHORT: usize = 40;
+
+/// The most notes that are shown at once; the others are behind a line that opens.
+const FEW: usize = 3;
+
+/// The addresses of the pages that a document links to.
+pub trait Addresses {
+    /// The page of an object. The resource `checks` has the codes of findings.
+    fn of(&self, object: &Reference) -> Option<String>;
+
+    /// The same page with its rows sorted by the column with this word.
+    fn sorted(&self, _word: &str) -> Option<String> {
+        None
+    }
+}
+
+/// The content of a page.
+#[must_use]
+pub fn content(document: &Document, addresses: &impl Addresses) -> Markup {
+    html! {
+        h1 { (document.title) }
+        @for block in &document.blocks { (of_block(block, addresses)) }
+    }
+}
+
+fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
+    html! {
+        @match block {
+            Block::Heading(text) => h2 { (text) },
+            Block::Text(text) => p.text { (text) },
+            Block::Verdict(it) => p class={ "verdict " (it.severity.name()) } { (verdict(it)) },
+            Block::Facts(facts) => dl.facts { @for fact in facts { (of_fact(fact, addresses)) } },
+            Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
+            Block::Notes(notes) => (of_notes(notes)),
+            Block::Table(table) => (of_table(table, addresses)),
+            Block::Series(series) => (chart::figure(series)),
+            Block::Code(text) => pre tabindex="0" { code { (text) } },
+            Block::Findings(findings) => (of_findings(findings, addresses)),
+        }
+    }
+}
+
+fn verdict(verdict: &Verdict) -> Markup {
+    html! { span aria-hidden="true" { (verdict.severity.mark()) " " } (verdict.text) }
+}
+
+fn of_fact(fact: &Fact, addresses: &impl Addresses) -> Markup {
+    html! {
+        div {
+            dt { (fact.label) }
+            dd class=[fact.cell.value().map(|_| "n")] {
+                (value(&fact.cell, &fact.label, addresses))
+                @if let Cell::Absent(reason) = &fact.cell { " " small { (reason) } }
+            }
+        }
+    }
+}
+
+fn of_notes(notes: &[String]) -> Markup {
+    let (first, others) = notes.split_at(notes.len().min(FEW));
+    html! {
+        ul.notes { @for note in first { li { (note) } } }
+        @if !others.is_empty() {
+            details id="more" {
+                summary { "more: " (others.len()) }
+                ul.notes { @for note in others { li { (note) } } }
+            }
+        }
+    }
+}
+
+fn of_findings(findings: &[Finding], addresses: &impl Addresses) -> Markup {
+    html! {
+        ul.cards {
+            @for it in findings {
+                @let severity = it.severity.name();
+                @let page = addresses.of(&Reference::new("checks", None, &it.code));
+                li class=(severity) {
+                    p {
+                        span class=(severity) { span aria-hidden="true" { (it.severity.mark()) } " " (severity) } " "
+                        @if let Some(page) = page { a href=(page) { (it.code) } } @else { (it.code) } " "
+                        strong { (it.object) }
+                    }
+                    p { (it.message) }
+                    p.remedy { (it.remedy) }
+                    @if let Some(command) = &it.command { pre tabindex="0" { (command) } }
+                    @if !it.consequences.is_empty() {
+                        p { "It also causes:" }
+                        (of_findings(&it.consequences, addresses))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A wide table scrolls within its frame, which has keyboard focus.
+fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
+    let row = |cells: &[Cell], class: Option<&str>| {
+        let name = cells.first().map(Cell::shown).unwrap_or_default();
+        let cells = table.columns.iter().zip(cells).enumerate();
+        html! {
+            tr class=[class] {
+                @for (place, (column, cell)) in cells {
+                    (of_cell(column, cell, place == 0, &name, addresses))
+                }
+            }
+        }
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(table.caption) {
+            table {
+                caption { span { (table.caption) } }
+                thead { tr { @for column in &table.columns { (heading(table, column, addresses)) } } }
+                tbody {
+                    @for cells in &table.rows { (row(cells, None)) }
+                    @if let Some(sums) = &table.sums { (row(sums, Some("sums"))) }
+                }
+            }
+        }
+    }
+}
+
+fn heading(table: &Table, column: &Column, addresses: &impl Addresses) -> Markup {
+    let meaning = (!column.meaning.is_empty()).then_some(&*column.meaning);
+    let word = column.word();
+    let is_sorted = table.sorted_by.as_ref() == Some(&word);
+    let sorted = column.ordered.then(|| addresses.sorted(&word)).flatten();
+    html! {
+        th.n[column.unit.is_some()] scope="col" aria-sort=[is_sorted.then_some("descending")] {
+            @if let Some(address) = sorted {
+                a href=(address) title=[meaning] { (column.title()) }
+                @if is_sorted { span aria-hidden="true" { " ▾" } }
+            } @else {
+                span title=[meaning] { (column.title()) }
+            }
+        }
+    }
+}
+
+fn of_cell(
+    column: &Column,
+    cell: &Cell,
+    is_first: bool,
+    row: &str,
+    addresses: &impl Addresses,
+) -> Markup {
+    let inner = match cell {
+        Cell::Number { .. } => html! { (column.shown(cell)) },
+        Cell::Absent(reason) if !reason.is_empty() => html! { span title=(reason) { "–" } },
+        cell => value(cell, &format!("{} of {row}", column.heading), addresses),
+    };
+    let is_long = |text: &str| text.chars().count() > SHORT;
+    let class = match cell {
+        Cell::Verdict(verdict) => Some(format!("words {}", verdict.severity.name())),
+        _ if column.unit.is_some() => Some("n".to_owned()),
+        Cell::Text(_) | Cell::Objects(_) if is_long(&cell.shown()) => Some("words".to_owned()),
+        _ => None,
+    };
+    match is_first {
+        true => html! { th scope="row" { (inner) } },
+        false => html! { td class=[class] { (inner) } },
+    }
+}
+
+/// A value with its unit; `name` is what it is the value of.
+fn value(cell: &Cell, name: &str, addresses: &impl Addresses) -> Markup {
+    match cell {
+        Cell::Object(object) => of_object(object, addresses),
+        Cell::Objects(objects) => html! {
+            @for (place, object) in objects.iter().enumerate() {
+                @if place > 0 { ", " }
+                (of_object(object, addresses))
+            }
+        },
+        Cell::Verdict(it) => verdict(it),
+        Cell::Instants { values, unit } if !values.is_empty() => sparkline(name, values, *unit),
+        cell => html! { (cell.shown()) },
+    }
+}
+
+fn of_object(object: &Object, addresses: &impl Addresses) -> Markup {
+    match addresses.of(&object.of) {
+        Some(address) => html! { a href=(address) { (object.text) } },
+        None => html! { (object.text) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Severity;
+    use super::super::cell::Unit;
+    use super::super::table::ColumnOf;
+    use super::*;
+
+    struct Pages;
+
+    impl Addresses for Pages {
+        fn of(&self, object: &Reference) -> Option<String> {
+            (!object.name.is_empty()).then(|| format!("./{}/{}", object.resource, object.name))
+        }
+
+        fn sorted(&self, word: &str) -> Option<String> {
+            Some(format!("?sort={word}"))
+        }
+    }
+
+    #[test]
+    fn objects_are_links_numbers_are_right_aligned_and_text_is_escaped() {
+        const COLUMNS: [ColumnOf<()>; 3] = [
+            ColumnOf {
+                column: Column::new("name", "NAME", ""),
+                cell: |()| Cell::object("<script>", Reference::new("pods", None, "a")),
+            },
+            ColumnOf {
+                column: Column::new("held", "HELD", "held GPUs")
+                    .unit(Unit::Count)
+                    .ordered(),
+                cell: |()| Cell::number(2.0, Unit::Count),
+            },
+            ColumnOf {
+                column: Column::new("power", "POWER", "").unit(Unit::Watts),
+                cell: |()| Cell::absent("no field \"x\""),
+            },
+        ];
+        let mut document = Document::new("a < b");
+        let mut table = Table::of("pods", &COLUMNS, [()]);
+        table.sort("held");
+        document.table(table);
+        let page = content(&document, &Pages).into_string();
+        for part in [
+            "<h1>a &lt; b</h1>",
+            "<th scope=\"row\"><a href=\"./pods/a\">&lt;script&gt;</a></th>",
+            "<th class=\"n\" scope=\"col\" aria-sort=\"descending\"><a href=\"?sort=held\" title=\"held GPUs\">HELD</a>",
+            "<td class=\"n\">2</td>",
+            "<td class=\"n\"><span title=\"no field &quot;x&quot;\">–</span></td>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn findings_are_cards_with_what_they_cause() {
+        let finding = |code: &str, consequences| Finding {
+            severity: Severity::Error,
+            code: code.to_owned(),
+            object: "Deployment ml/train".to_owned(),
+            message: "it is broken".to_owned(),
+            remedy: "mend it".to_owned(),
+            command: None,
+            more: None,
+            consequences,
+        };
+        let mut document = Document::new("Findings");
+        let below = finding("", Vec::new());
+        document
+            .blocks
+            .push(Block::Findings(vec![finding("GM102", vec![below])]));
+        document.notes((0..5).map(|it| format!("note {it}")));
+        let page = content(&document, &Pages).into_string();
+        assert_eq!(page.matches("<li class=\"error\">").count(), 2, "{page}");
+        assert!(page.contains("<a href=\"./checks/GM102\">GM102</a>"));
+        assert!(page.contains("<summary>more: 2</summary>"));
+    }
+}

@@ -1,0 +1,248 @@
+//! A table: the declaration of its columns, and rows of cells.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::cell::{Cell, Unit};
+
+/// A column: all that any writer needs to know about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The key of its cells in JSON.
+    pub name: Cow<'static, str>,
+    /// Its heading, in capitals, without the unit.
+    pub heading: Cow<'static, str>,
+    /// What its values mean: for `--help` and tooltips. May be empty.
+    pub meaning: Cow<'static, str>,
+    /// The unit of its numbers. The symbol stands in the heading, numbers are on the right.
+    pub unit: Option<Unit>,
+    /// Whether rows may be sorted by it, the largest first.
+    pub ordered: bool,
+    /// Whether its values can be added.
+    pub summed: bool,
+    /// A narrow terminal leaves out the columns with the largest rank first; 0: never.
+    pub rank: u8,
+}
+
+impl Column {
+    /// A column of words.
+    #[must_use]
+    pub const fn new(name: &'static str, heading: &'static str, meaning: &'static str) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            heading: Cow::Borrowed(heading),
+            meaning: Cow::Borrowed(meaning),
+            unit: None,
+            ordered: false,
+            summed: false,
+            rank: 0,
+        }
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub const fn unit(mut self, unit: Unit) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// Rows may be sorted by it.
+    #[must_use]
+    pub const fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Its values can be added.
+    #[must_use]
+    pub const fn summed(mut self) -> Self {
+        self.summed = true;
+        self
+    }
+
+    /// A narrow terminal leaves it out; those with the largest rank first.
+    #[must_use]
+    pub const fn rank(mut self, rank: u8) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// Its heading with the symbol of its unit: `MEM BW %`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.unit.map(Unit::symbol) {
+            None | Some("") => self.heading.to_string(),
+            Some(symbol) => format!("{} {}", self.heading, symbol.trim_start()),
+        }
+    }
+
+    /// The words of its heading, by which `--sort-by` names it: `mem-bw`.
+    #[must_use]
+    pub fn word(&self) -> String {
+        self.heading.to_lowercase().replace(' ', "-")
+    }
+
+    /// A cell without the symbol that the heading has.
+    #[must_use]
+    pub fn shown(&self, cell: &Cell) -> String {
+        match (cell, self.unit) {
+            (
+                Cell::Number {
+                    value, at_least, ..
+                },
+                Some(unit),
+            ) => {
+                let more = if *at_least { "+" } else { "" };
+                format!("{}{more}", unit.digits(*value))
+            }
+            _ => cell.shown(),
+        }
+    }
+}
+
+/// A column of rows of the type `R`, and how a row becomes its cell.
+#[derive(Debug)]
+pub struct ColumnOf<R> {
+    /// The column.
+    pub column: Column,
+    /// The cell of a row.
+    pub cell: fn(&R) -> Cell,
+}
+
+/// Rows of cells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What the rows are.
+    pub caption: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, each with a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// The sums of the columns that can be added.
+    pub sums: Option<Vec<Cell>>,
+    /// The word of the column that the rows are sorted by.
+    pub sorted_by: Option<String>,
+}
+
+impl Table {
+    /// The rows with the columns of a declaration.
+    pub fn of<R>(
+        caption: impl Into<String>,
+        columns: &[ColumnOf<R>],
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let cells = |row: R| columns.iter().map(|it| (it.cell)(&row)).collect();
+        Self {
+            caption: caption.into(),
+            columns: columns.iter().map(|it| it.column.clone()).collect(),
+            rows: rows.into_iter().map(cells).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Removes a column.
+    pub fn remove(&mut self, name: &str) {
+        let Some(place) = self.columns.iter().position(|column| column.name == name) else {
+            return;
+        };
+        self.columns.remove(place);
+        for row in self.rows.iter_mut().chain(&mut self.sums) {
+            if place < row.len() {
+                row.remove(place);
+            }
+        }
+    }
+
+    /// The words by which rows can be sorted.
+    pub fn orders(&self) -> impl Iterator<Item = String> {
+        let ordered = self.columns.iter().filter(|column| column.ordered);
+        ordered.map(Column::word)
+    }
+
+    /// Sorts the rows by the column with this word, the largest first and unknown values
+    /// last. Returns whether there is such a column.
+    pub fn sort(&mut self, word: &str) -> bool {
+        let is_it = |column: &Column| column.ordered && column.word() == word;
+        let Some(place) = self.columns.iter().position(is_it) else {
+            return false;
+        };
+        let value = |row: &Vec<Cell>| row.get(place).and_then(Cell::value);
+        self.rows.sort_by(|a, b| {
+            let largest_first = value(b).partial_cmp(&value(a));
+            largest_first.unwrap_or(Ordering::Equal)
+        });
+        self.sorted_by = Some(word.to_owned());
+        true
+    }
+
+    /// Adds a row of sums.
+    pub fn add_up(&mut self) {
+        let sum = |(place, column): (usize, &Column)| match (place, column.summed) {
+            (0, _) => Cell::text("SUM"),
+            (_, true) => Cell::sum(self.rows.iter().filter_map(|row| row.get(place))),
+            (_, false) => Cell::text(""),
+        };
+        self.sums = Some(self.columns.iter().enumerate().map(sum).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [ColumnOf<(&str, Option<f64>)>; 3] = [
+        ColumnOf {
+            column: Column::new("name", "NAME", ""),
+            cell: |row| Cell::text(row.0),
+        },
+        ColumnOf {
+            column: Column::new("idleFor", "IDLE FOR", "")
+                .unit(Unit::Seconds)
+                .ordered(),
+            cell: |row| Cell::known(row.1, Unit::Seconds, "unknown"),
+        },
+        ColumnOf {
+            column: Column::new("power", "POWER", "").unit(Unit::Watts).summed(),
+            cell: |row| Cell::known(row.1, Unit::Watts, "unknown"),
+        },
+    ];
+
+    fn table() -> Table {
+        Table::of(
+            "",
+            &COLUMNS,
+            [("a", Some(1.0)), ("b", None), ("c", Some(2.0))],
+        )
+    }
+
+    #[test]
+    fn rows_are_sorted_by_the_words_of_a_heading_with_unknown_values_last() {
+        let mut table = table();
+        assert_eq!(table.orders().collect::<Vec<_>>(), ["idle-for"]);
+        assert!(!table.sort("power"));
+        assert!(table.sort("idle-for"));
+        let names: Vec<String> = table.rows.iter().map(|row| row[0].shown()).collect();
+        assert_eq!(names, ["c", "a", "b"]);
+    }
+
+    #[test]
+    fn an_unknown_value_makes_the_sum_unknown_and_other_columns_have_none() {
+        let mut table = table();
+        table.add_up();
+        let sums = |table: &Table| {
+            table
+                .sums
+                .iter()
+                .flatten()
+                .map(Cell::shown)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sums(&table), ["SUM", "", "–"]);
+        table.rows.remove(1);
+        table.add_up();
+        assert_eq!(sums(&table), ["SUM", "", "3 W"]);
+        table.remove("idleFor");
+        assert_eq!(sums(&table), ["SUM", "3 W"]);
+        assert_eq!(table.columns[1].title(), "POWER W");
+    }
+}
