@@ -91,6 +91,28 @@ fn the_values_of_the_manual_for_clouds_are_taken() {
 }
 
 #[test]
+fn a_port_or_a_path_in_the_address_of_prometheus_is_kept() {
+    for (given, expected) in [
+        ("http://prom.m.svc", "http://prom.m.svc:9090/p"),
+        ("http://prom.m.svc/", "http://prom.m.svc:9090/p"),
+        ("http://prom.m.svc:80", "http://prom.m.svc:80/p"),
+        (
+            "http://mimir.svc/prometheus",
+            "http://mimir.svc/prometheus/p",
+        ),
+        ("http://[fd00::1]", "http://[fd00::1]:9090/p"),
+        ("http://[fd00::1]:80", "http://[fd00::1]:80/p"),
+    ] {
+        let values = tempfile::NamedTempFile::new().unwrap();
+        let text = json!({"prometheus": {"url": given, "path": "/p"}}).to_string();
+        std::fs::write(values.path(), text).unwrap();
+        let objects = render_file(values.path(), &[]).unwrap();
+        let address = flag(&objects, "prometheus-url");
+        assert_eq!(address.as_deref(), Some(expected), "{given}");
+    }
+}
+
+#[test]
 fn a_wrong_shape_and_a_typo_in_our_own_sections_are_refused_with_their_place() {
     for (setting, words) in [
         (

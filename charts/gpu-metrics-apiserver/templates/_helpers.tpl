@@ -243,8 +243,11 @@ its letters may be wrong; else all are named that are known there, if these are 
 
 {{/* The container's arguments; extraArguments take the place of those they repeat. */}}
 {{- define "gpu-metrics.arguments" -}}
-{{- $address := tpl .Values.prometheus.url . -}}
+{{- $address := tpl .Values.prometheus.url . | trimSuffix "/" -}}
+{{- $isWhole := regexMatch "//[^/]*(:[0-9]+|/.*)$" $address -}}
+{{- if not $isWhole -}}
 {{- with .Values.prometheus.port }}{{ $address = printf "%s:%v" $address . }}{{ end -}}
+{{- end -}}
 {{- with .Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
 {{- $own := list
   "--config=/etc/gpu-metrics-apiserver/config.yaml"
