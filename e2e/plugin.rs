@@ -58,7 +58,7 @@ fn kubectl_completes_the_commands_of_the_plugin() {
 #[test]
 fn the_manifest_names_each_archive_with_its_sum() {
     let folder = TempDir::new().unwrap();
-    for platform in ["linux_amd64", "linux_arm64"] {
+    for platform in ["darwin_arm64", "linux_amd64", "windows_amd64"] {
         let name = format!("kubectl-gpu_metrics_{platform}.tar.gz");
         std::fs::write(folder.path().join(name), platform).unwrap();
     }
@@ -72,9 +72,17 @@ fn the_manifest_names_each_archive_with_its_sum() {
     .unwrap();
     let manifest: Value = serde_saphyr::from_str(&said).unwrap();
     let platforms = manifest["spec"]["platforms"].as_array().unwrap();
-    assert_eq!(platforms.len(), 2, "{said}");
-    for (platform, arch) in platforms.iter().zip(["amd64", "arm64"]) {
-        assert_eq!(platform["selector"]["matchLabels"]["arch"], arch);
+    let expected = [
+        ("darwin", "arm64", "kubectl-gpu_metrics"),
+        ("linux", "amd64", "kubectl-gpu_metrics"),
+        ("windows", "amd64", "kubectl-gpu_metrics.exe"),
+    ];
+    assert_eq!(platforms.len(), expected.len(), "{said}");
+    for (platform, (os, arch, program)) in platforms.iter().zip(expected) {
+        let labels = &platform["selector"]["matchLabels"];
+        assert_eq!((&labels["os"], &labels["arch"]), (&os.into(), &arch.into()));
+        assert_eq!(platform["files"][0]["from"], program);
+        assert_eq!(platform["bin"], program);
         let uri = platform["uri"].as_str().unwrap();
         let file = uri.strip_prefix("https://example.org/v1.2.3/").unwrap();
         let sum = says(folder.path(), "sha256sum", &[&format!("{at}/{file}")]).unwrap();

@@ -28,6 +28,8 @@ for archive in "$folder"/kubectl-gpu_metrics_*_*.tar.gz; do
   name=${archive##*/}
   platform=${name#kubectl-gpu_metrics_}
   platform=${platform%.tar.gz}
+  program=kubectl-gpu_metrics
+  case $platform in windows_*) program=$program.exe ;; esac
   sum=$(sha256sum "$archive")
   cat <<END
   - selector:
@@ -37,10 +39,10 @@ for archive in "$folder"/kubectl-gpu_metrics_*_*.tar.gz; do
     uri: $address/$name
     sha256: ${sum%% *}
     files:
-    - from: kubectl-gpu_metrics
+    - from: $program
       to: .
     - from: LICENSE
       to: .
-    bin: kubectl-gpu_metrics
+    bin: $program
 END
 done

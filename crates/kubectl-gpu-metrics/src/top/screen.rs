@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rustix::termios::tcgetwinsize;
+use terminal_size::{Height, Width, terminal_size};
 
 use crate::table::widths;
 use crate::terminal::shown;
@@ -14,8 +14,8 @@ const CLEAR_BELOW: &str = "\x1b[J";
 
 /// Columns and lines of the terminal behind standard output.
 pub(super) fn size() -> Option<(usize, usize)> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
-    let (columns, lines) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    let (Width(columns), Height(lines)) = terminal_size()?;
+    let (columns, lines) = (usize::from(columns), usize::from(lines));
     (columns > 0 && lines > 0).then_some((columns, lines))
 }
 
