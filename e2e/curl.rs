@@ -7,7 +7,14 @@ use std::process::{Command, Stdio};
 /// with a body is a POST of JSON.
 pub(crate) fn curl(url: &str, body: &str) -> String {
     let mut command = Command::new("curl");
-    command.args(["--silent", "--show-error", "--noproxy", "*", url]);
+    command.args([
+        "--silent",
+        "--show-error",
+        "--insecure",
+        "--noproxy",
+        "*",
+        url,
+    ]);
     if !body.is_empty() {
         command.args(["--header", "Content-Type: application/json"]);
         command.args(["--data-binary", "@-"]);

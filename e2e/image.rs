@@ -97,23 +97,22 @@ fn the_program_serves_in_an_empty_root() {
     let port = crate::prometheus::free_port();
     let mut command = inside(root.path());
     command.args([
-        "--secure-port=0",
+        &format!("--secure-port={port}"),
         "--shutdown-delay-duration=0s",
-        "--service=gpu-metrics/gpu-metrics-apiserver",
+        "--cert-dir=/config",
         "--prometheus-url=http://127.0.0.1:1",
         "--lister-kubeconfig=/config/kubeconfig",
         "--authentication-kubeconfig=/config/kubeconfig",
         "--authorization-kubeconfig=/config/kubeconfig",
-        &format!("--metrics-bind-address=127.0.0.1:{port}"),
     ]);
     let program = Program::start(command);
-    let ask = |path: &str| curl(&format!("http://127.0.0.1:{port}{path}"), "");
+    let ask = |path: &str| curl(&format!("https://127.0.0.1:{port}{path}"), "");
     eventually("/livez", Duration::from_secs(60), || match ask("/livez") {
         said if said == "ok" => Ok(()),
         said => Err(format!("{said}{}", program.stderr())),
     });
     let said = ask("/readyz?verbose");
-    assert!(said.contains("[-]certificate"), "{said}");
+    assert!(said.contains("[-]cluster-objects"), "{said}");
     program.signal("TERM");
     let end = program.await_end(Duration::from_secs(60));
     end.assert_orderly();

@@ -72,26 +72,26 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
 pub(crate) struct Server {
     pub(crate) program: Program,
     _dir: tempfile::TempDir,
-    operators: u16,
+    port: u16,
 }
 
 impl Server {
     pub(crate) fn start(plane: &ControlPlane, prometheus: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let operators = crate::prometheus::free_port();
-        let mut command = Program::command(["--secure-port=0"]);
+        let port = crate::prometheus::free_port();
+        let mut command = Program::command([format!("--secure-port={port}")]);
         command
             .arg("--prometheus-url")
             .arg(prometheus)
             .arg("--cert-dir")
             .arg(dir.path())
-            .arg(format!("--metrics-bind-address=127.0.0.1:{operators}"))
+            .arg("--authorization-always-allow-paths=/metrics,/livez,/readyz")
             .args(Program::kubeconfig_flags(plane.kubeconfig()))
             .args(flags);
         Self {
             program: Program::start(command),
             _dir: dir,
-            operators,
+            port,
         }
     }
 
@@ -106,7 +106,7 @@ impl Server {
     }
 
     fn metrics(&self) -> String {
-        let url = format!("http://127.0.0.1:{}/metrics", self.operators);
+        let url = format!("https://127.0.0.1:{}/metrics", self.port);
         curl(&url, "")
     }
 

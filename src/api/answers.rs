@@ -15,7 +15,7 @@ use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
-use crate::provider::{ListedMetrics, Provider};
+use crate::provider::Provider;
 use crate::telemetry::{Telemetry, endpoints};
 
 use super::configured_documents::ConfiguredDocuments;
@@ -70,10 +70,6 @@ impl Api {
 
     pub(super) fn telemetry(&self) -> &Telemetry {
         &self.inner.telemetry
-    }
-
-    pub(super) fn listed(&self) -> Arc<ListedMetrics> {
-        self.inner.provider.listed()
     }
 
     /// The documents about the provider's current metrics.

@@ -7,15 +7,13 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::Method;
 
 use aggregated_apiserver::api::context::RequestContext;
 
-use crate::provider::ListedMetrics;
 use crate::telemetry::metrics::Metrics;
 
 use super::answers::Api;
-use super::path::{ApiTarget, ResourceKind, ResourceTarget};
+use super::path::{ApiTarget, ResourceKind};
 use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the response.
@@ -30,13 +28,9 @@ pub(super) async fn count(
     let in_flight = InFlight::begin(metrics);
     let response = next.run(request).await;
     drop(in_flight);
-    let listed = match parsed.target {
-        Ok(ApiTarget::Resource(_)) => api.listed(),
-        _ => Arc::default(),
-    };
-    let [verb, group, resource] = labels(&listed, &context.method, &parsed);
+    let [group, resource] = subject(&parsed);
     let code = response.status();
-    let values = [verb, group, resource, code.as_str()];
+    let values = [group, resource, code.as_str()];
     metrics.requests_total.add(values, 1);
     let took = context.began.elapsed();
     metrics
@@ -62,56 +56,23 @@ impl Drop for InFlight {
     }
 }
 
-/// The verb, the API group and the resource of a request. The group is empty for other paths;
-/// the resource is then what the path is for.
-fn labels<'c>(
-    listed: &'c ListedMetrics,
-    method: &Method,
-    parsed: &'c ParsedRequest,
-) -> [&'c str; 3] {
-    let resource = match &parsed.target {
-        Ok(ApiTarget::Resource(target)) => return of_resource(target, listed, method, parsed),
-        Ok(ApiTarget::Health(..)) => "health",
-        Ok(ApiTarget::Metrics) => "metrics",
-        Ok(ApiTarget::OpenApi(_)) => "openapi",
-        Ok(ApiTarget::Discovery(_)) => "discovery",
-        Err(_) => "other",
+/// The API group and the resource of a request. The group is empty for other paths; the
+/// resource is then what the path is for.
+fn subject(parsed: &ParsedRequest) -> [&'static str; 2] {
+    let target = match &parsed.target {
+        Ok(ApiTarget::Resource(target)) => target,
+        Ok(ApiTarget::Health(..)) => return ["", "health"],
+        Ok(ApiTarget::Metrics) => return ["", "metrics"],
+        Ok(ApiTarget::OpenApi(_)) => return ["", "openapi"],
+        Ok(ApiTarget::Discovery(_)) => return ["", "discovery"],
+        Err(_) => return ["", "other"],
     };
-    [verb(method, "get"), "", resource]
-}
-
-fn of_resource<'c>(
-    target: &'c ResourceTarget,
-    listed: &'c ListedMetrics,
-    method: &Method,
-    parsed: &ParsedRequest,
-) -> [&'c str; 3] {
     let resource = match target.kind {
-        ResourceKind::CustomMetric => {
-            let resource = target.described();
-            let first = listed.custom.partition_point(|it| *it.resource < *resource);
-            let known = listed.custom.get(first);
-            let known = known.filter(|it| *it.resource == *resource);
-            known.map_or("other", |it| &it.resource)
-        }
+        ResourceKind::CustomMetric => "custom",
         ResourceKind::ExternalMetric => "external",
-        // The parser admits only known resources.
-        ResourceKind::Usage(_) | ResourceKind::Findings | ResourceKind::Devices => &target.resource,
+        ResourceKind::Usage(measured) => measured.resource(),
+        ResourceKind::Findings => "findings",
+        ResourceKind::Devices => "devices",
     };
-    let get = target.verb(parsed.watches());
-    [verb(method, get), target.of.group.name(), resource]
-}
-
-/// The verb as a label; `get` is the verb of a GET to this target.
-fn verb(method: &Method, get: &'static str) -> &'static str {
-    match *method {
-        Method::GET => get,
-        Method::HEAD => "head",
-        Method::POST => "post",
-        Method::PUT => "put",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        Method::OPTIONS => "options",
-        _ => "other",
-    }
+    [target.of.group.name(), resource]
 }

@@ -25,11 +25,9 @@ impl From<ProviderError> for Refusal {
             ProviderError::Saturated => Self::QueriesSaturated(
                 "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
             ),
-            ProviderError::Unlisted(what) => Self::Unlisted(what),
-            ProviderError::Unavailable => Self::Unavailable("unable to fetch metrics"),
+            ProviderError::Unavailable(what) => Self::Unavailable(what),
             ProviderError::BadSelector(reason) => Self::Malformed(reason),
             ProviderError::NoSuchMetric => Self::NoSuchPath,
-            ProviderError::WrongScope(reason) => Self::NoValue(reason.to_owned()),
             ProviderError::NoValue(reason) => Self::NoValue(reason),
         }
     }
@@ -43,7 +41,6 @@ pub(super) fn of_values(error: ProviderError, query: &Query) -> Refusal {
     };
     let because = match error {
         ProviderError::NoSuchMetric => String::new(),
-        ProviderError::WrongScope(reason) => format!(": {reason}"),
         ProviderError::NoValue(reason) => {
             let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
             let selector = match query.selector.is_everything() {

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
-use http::{Method, StatusCode};
+use http::Method;
 use tower::ServiceBuilder;
 
 use aggregated_apiserver::api::context::RequestContext;
@@ -21,7 +21,6 @@ use aggregated_apiserver::security::reviewer::Access;
 
 use super::answers::Api;
 use super::count;
-use super::path::ApiTarget;
 use super::request::ParsedRequest;
 
 /// The API without layers.
@@ -32,17 +31,13 @@ pub(crate) fn routes(api: &Api) -> Router {
 /// The API without authorization, for the demo, which has no cluster. Every client may list
 /// all pods.
 pub(crate) fn open(api: &Api) -> Router {
-    let routes = routes(api).layer(from_fn(all_pods));
-    known(unguarded(routes, api), api)
-}
-
-/// Only health and metrics, for a port that only operators reach. These requests are not
-/// counted, because the counters are for the API.
-pub(crate) fn operators(api: &Api) -> Router {
-    let routes = Router::new()
-        .fallback(serve_operators)
-        .with_state(api.clone());
-    unguarded(routes, api).layer(from_fn_with_state(api.clone(), context))
+    let inner = routes(api).layer(
+        ServiceBuilder::new()
+            .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
+            .layer(from_fn(only_get))
+            .layer(from_fn(all_pods)),
+    );
+    known(inner, api)
 }
 
 /// The API for authorized requests.
@@ -64,15 +59,6 @@ fn known(routes: Router, api: &Api) -> Router {
     )
 }
 
-/// Adds the layers for requests that are not authorized.
-fn unguarded(routes: Router, api: &Api) -> Router {
-    routes.layer(
-        ServiceBuilder::new()
-            .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
-            .layer(from_fn(only_get)),
-    )
-}
-
 /// Serves every target of the API.
 async fn serve(
     State(api): State<Api>,
@@ -84,24 +70,6 @@ async fn serve(
     let (parts, _) = request.into_parts();
     let answer = api.answer(&context, &parsed, &parts.headers).await;
     answer.into_response()
-}
-
-/// Serves health and metrics, on the operators' port.
-async fn serve_operators(
-    api: State<Api>,
-    context: Extension<Arc<RequestContext>>,
-    parsed: Extension<Arc<ParsedRequest>>,
-    request: Request,
-) -> Response {
-    match &parsed.target {
-        Ok(ApiTarget::Health(..) | ApiTarget::Metrics) => {
-            serve(api, context, parsed, request).await
-        }
-        _ => {
-            let paths = "not found: use /metrics, /livez, /readyz and /healthz\n";
-            (StatusCode::NOT_FOUND, paths).into_response()
-        }
-    }
 }
 
 /// Parses the request for the inner layers, and writes the headers that every response has.

@@ -24,7 +24,6 @@ use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
-use cluster_state::health::WatchRegistry;
 use configuration::Config;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::metrics::built_in;
@@ -33,7 +32,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::pace::Pace;
-use prometheus_source::{Error, ErrorKind, Prometheus, SeriesQuery};
+use prometheus_source::{Error, Prometheus, SeriesQuery};
 use report::Failure;
 
 /// The default time between polls, and the longest for a small fleet. It is the most by
@@ -60,9 +59,6 @@ const MOST_RANGE: Duration = Duration::from_secs(300);
 
 /// Smaller differences of the clocks are below the resolution of the `Date` header.
 const SKEW_MIN_MS: i64 = 2_000;
-
-/// How often to check why the cluster's objects cannot be listed.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The Prometheus in metrics: the key of its settings.
 const KEY: &str = "prometheus";
@@ -157,15 +153,9 @@ impl Engine {
 
     /// Waits until the cluster's objects are listed, then polls. Without pods the server
     /// would report ready and answer 404.
-    pub(super) async fn run_in_cluster(mut self, registry: WatchRegistry) {
-        while tokio::time::timeout(LOOK, self.inventory.changed())
-            .await
-            .is_err()
-        {
-            if let Some(why) = registry.forbidden_pods() {
-                self.provider.tell_forbidden(&why);
-            }
-        }
+    pub(super) async fn run_in_cluster(mut self) {
+        // An error means that the watches have ended, which ends the process.
+        let _ = self.inventory.changed().await;
         self.run().await;
     }
 
@@ -213,7 +203,8 @@ impl Engine {
                 Ok(()) => round.is_answered = true,
                 Err(error) => {
                     round.failed.extend(specs.iter().map(|spec| spec.id));
-                    if is_of_store(&error) {
+                    // Queries of other signals would fail too.
+                    if !error.is_of_query() {
                         due.clear();
                     }
                     round.error = Some(error);
@@ -341,12 +332,4 @@ impl Engine {
             self.first_poll.set(None);
         }
     }
-}
-
-/// Whether a failure concerns Prometheus as a whole: a query of another signal would fail too.
-fn is_of_store(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::ClockSkew
-    )
 }

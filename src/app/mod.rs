@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  engine ── snapshots, findings ──► GpuProvider ─┐
-//!    ▲ inventory                                  ├─► Composite ──► API (TLS) and operators' port
+//!    ▲ inventory                                  ├─► Composite ──► API (TLS)
 //!  watches ──► ClusterNames ─► RuleProvider ──────┘      ▲ trust, certificate, reviews
 //!                                 ▲ rules in force
 //!                        discovery of rules
@@ -30,8 +30,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use cluster_state::error::ClientError;
-use configuration::ConfigurationError;
-use configuration::clients::NoClients;
+use configuration::{ConfigurationError, NoPrometheus};
 use tasks::TaskEnded;
 
 /// Why the server does not run. For everything else it waits.
@@ -40,18 +39,17 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     #[error(transparent)]
-    Prometheus(#[from] NoClients),
+    Prometheus(#[from] NoPrometheus),
     /// No certificate can be made for the Service.
     #[error("--service: {0}")]
     Service(String),
     #[error(
         "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
-         another with {flag}"
+         another with --secure-port"
     )]
     Port {
         address: SocketAddr,
         error: io::Error,
-        flag: &'static str,
     },
     /// The operating system refuses.
     #[error(transparent)]
@@ -73,7 +71,7 @@ impl RunError {
     pub(crate) const fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Configuration(_) | Self::Prometheus(NoClients::NoAddress) | Self::Service(_)
+            Self::Configuration(_) | Self::Prometheus(NoPrometheus::NoAddress) | Self::Service(_)
         )
     }
 }

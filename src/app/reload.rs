@@ -13,10 +13,10 @@ use super::RunError;
 use crate::telemetry::health::Check;
 use crate::telemetry::metrics::Metrics;
 use cluster_state::clock;
-use configuration::clients::{Clients, NoClients};
 use configuration::flags::ConfigFile;
-use configuration::{Config, Flags};
+use configuration::{Config, Flags, NoPrometheus};
 use limits::file;
+use prometheus_source::Prometheus;
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
 /// minute after the object was written. File system events do not report such a change. A
@@ -28,13 +28,13 @@ const EVERY: Duration = Duration::from_secs(10);
 /// start again at different times.
 const SPREAD: Duration = Duration::from_secs(30);
 
-/// A valid configuration with its clients.
+/// A valid configuration with the client of its Prometheus.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// The file of the configuration.
     pub(crate) file: Option<ConfigFile>,
-    pub(crate) clients: Clients,
+    pub(crate) prometheus: Prometheus,
 }
 
 impl Loaded {
@@ -44,9 +44,9 @@ impl Loaded {
         Ok(Self::new(config, file)?)
     }
 
-    fn new(config: Config, file: Option<ConfigFile>) -> Result<Self, NoClients> {
+    fn new(config: Config, file: Option<ConfigFile>) -> Result<Self, NoPrometheus> {
         Ok(Self {
-            clients: Clients::new(&config)?,
+            prometheus: config.client()?,
             config,
             file,
         })

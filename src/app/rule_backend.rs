@@ -115,7 +115,7 @@ impl rules::RuleStore for RuleBackend {
                 Err(QueryFailure::Failed(error)) => {
                     let failure = refused(&error, Arc::clone(&query.template));
                     self.conditions.failed(&query.key, failure, clock::now());
-                    Err(ProviderError::Unavailable)
+                    Err(ProviderError::UNFETCHED)
                 }
             }
         })

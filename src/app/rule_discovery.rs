@@ -5,18 +5,19 @@
 //! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use tokio::time::Instant;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::rule_backend::{RuleBackend, refused, unlisted};
 use crate::cli::flags::RuleFlags;
 use crate::provider::rule_conditions::RuleFailure;
-use crate::provider::rules::{InForce, RuleProvider};
-use crate::telemetry::health::{Health, Weight};
+use crate::provider::rules::RuleProvider;
+use crate::telemetry::health::Check;
 use crate::telemetry::metrics::Metrics;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
@@ -38,9 +39,9 @@ const SOONER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct RuleDiscovery {
     /// The usable `rules`.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<Arc<Rule>>,
     /// The usable `externalRules`.
-    pub external_rules: Vec<Rule>,
+    pub external_rules: Vec<Arc<Rule>>,
     pub prometheus: Prometheus,
     /// Lists the cluster's kinds, and has the conditions.
     pub backend: RuleBackend,
@@ -60,32 +61,26 @@ struct Discovered {
 const KINDS: &str = "kinds of the cluster";
 
 impl RuleDiscovery {
-    /// Registers the check of readiness for the first round. If Prometheus does not answer, a
-    /// round takes minutes.
-    pub(super) fn first_round(health: &Health) -> Arc<AtomicBool> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (ended, patience) = (Arc::clone(&is_over), Instant::now() + PATIENCE);
-        health.register_fn("rules", Weight::Readiness, move || {
-            let waits = !ended.load(Ordering::Relaxed) && Instant::now() < patience;
-            waits.then(|| "the search for the series of the rules has not ended".to_owned())
-        });
-        is_over
-    }
-
-    /// Runs until cancelled.
-    pub(super) async fn run(self, first_round: Arc<AtomicBool>) {
+    /// Runs until cancelled. `first_round` is the check of readiness that waits for a round, but
+    /// not for long: if Prometheus does not answer, a round takes minutes.
+    pub(super) async fn run(self, first_round: Check) {
         let mut known = Discovered::default();
         loop {
-            let is_whole = self.round(&mut known).await;
-            first_round.store(true, Ordering::Relaxed);
+            let mut round = pin!(self.round(&mut known));
+            let ended = timeout(PATIENCE, round.as_mut()).await;
+            first_round.set(None);
+            let is_whole = match ended {
+                Ok(is_whole) => is_whole,
+                Err(_) => round.await,
+            };
             let relist = self.flags.metrics_relist_interval;
             let wait = if is_whole { relist } else { relist.min(SOONER) };
-            tokio::time::sleep(wait).await;
+            sleep(wait).await;
         }
     }
 
     /// The usable rules of both kinds.
-    fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+    fn all_rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().chain(&self.external_rules)
     }
 
@@ -96,11 +91,11 @@ impl RuleDiscovery {
         // With some ten thousand shapes this takes seconds.
         let (rules, external_rules) = (self.rules.clone(), self.external_rules.clone());
         let seen = known.clone();
-        let made = tokio::task::spawn_blocking(move || in_force(rules, external_rules, seen)).await;
+        let made = spawn_blocking(move || registry(&rules, &external_rules, seen)).await;
         let duration = &self.metrics.rule_relist_duration_seconds;
         duration.set([], began.elapsed().as_secs_f64());
         match made {
-            Ok(in_force) => self.provider.publish(in_force),
+            Ok(registry) => self.provider.publish(registry),
             Err(_) => return false,
         }
         is_whole
@@ -178,20 +173,20 @@ impl RuleDiscovery {
     }
 }
 
-/// The rules with the metrics that they give.
-fn in_force(rules: Vec<Rule>, external_rules: Vec<Rule>, known: Discovered) -> InForce {
-    let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
-    let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
-        let all = rules.iter().map(|rule| of(rule).unwrap_or_default());
-        all.collect()
+/// The metrics that the rules give.
+fn registry(rules: &[Arc<Rule>], external_rules: &[Arc<Rule>], known: Discovered) -> Registry {
+    let shapes = |rule: &Rule| {
+        known
+            .series
+            .get(&rule.series_query)
+            .map_or(&[][..], |it| it)
     };
-    let mut registry = Registry::default();
-    registry.add_custom(&rules, &series(&rules), &known.kinds);
-    registry.add_external(&external_rules, &series(&external_rules), &known.kinds);
-    InForce {
-        rules,
-        external_rules,
-        registry,
-        kinds: known.kinds,
+    let mut registry = Registry::new(known.kinds);
+    for rule in rules {
+        registry.add_custom(rule, shapes(rule));
     }
+    for rule in external_rules {
+        registry.add_external(rule, shapes(rule));
+    }
+    registry
 }

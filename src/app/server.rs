@@ -21,9 +21,11 @@ use crate::api::request::Backend;
 use crate::api::{Api, router};
 use crate::cli::flags::{Listening, RuleFlags, ServeArgs};
 use crate::provider::composite::{Composite, SelfFindings};
+use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Weight};
+use crate::telemetry::health::{Check, Health, Weight};
+use adapter_rules::rule::Rule;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::Serving;
 use aggregated_apiserver::security::Security;
@@ -40,11 +42,7 @@ use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::flags::ConfigFile;
 use findings::own;
-use prometheus_source::Prometheus;
 use prometheus_source::cache::QueryCache;
-
-/// The most connections to the operators' port, for a probe and a few scrapers.
-const OPERATORS: usize = 64;
 
 /// How often a review is sent until one is known to be allowed.
 const REVIEW_AGAIN: Duration = Duration::from_secs(1);
@@ -60,8 +58,8 @@ const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
 pub(crate) async fn serve(args: &ServeArgs) -> Result<(), RunError> {
     let mut signals = Signals::of_process()?;
     let mut loaded = Loaded::by(&args.prometheus)?;
-    let ports = Ports::bind(&args.listening)?;
-    while let Some(changed) = run(args, loaded, &ports, &mut signals).await? {
+    let port = bind(&args.listening)?;
+    while let Some(changed) = run(args, loaded, &port, &mut signals).await? {
         for warning in &changed.config.warnings {
             tracing::warn!("{warning}");
         }
@@ -71,32 +69,10 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The bound ports, which stay bound while the server starts again: clients wait then.
-#[derive(Debug)]
-pub(crate) struct Ports {
-    pub(crate) api: TcpListener,
-    operators: Option<TcpListener>,
-}
-
-impl Ports {
-    pub(crate) fn bind(args: &Listening) -> Result<Self, RunError> {
-        let address = SocketAddr::new(args.bind_address, args.secure_port);
-        let api = bind(address, "--secure-port")?;
-        let operators = args.metrics_bind_address;
-        let operators = operators.map(|address| bind(address, "--metrics-bind-address"));
-        if let Ok(address) = api.local_addr() {
-            tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
-        }
-        Ok(Self {
-            api,
-            operators: operators.transpose()?,
-        })
-    }
-}
-
-/// Binds a port, which `flag` selects. `[::]` also accepts IPv4, and is `0.0.0.0` where the
-/// kernel has no IPv6.
-fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, RunError> {
+/// Binds the port, which stays bound while the server starts again: clients wait then. `[::]`
+/// also accepts IPv4, and is `0.0.0.0` where the kernel has no IPv6.
+pub(crate) fn bind(args: &Listening) -> Result<TcpListener, RunError> {
+    let address = SocketAddr::new(args.bind_address, args.secure_port);
     let bound = match TcpListener::bind(address) {
         Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
@@ -107,16 +83,11 @@ fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, RunError
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    listener.map_err(|error| RunError::Port {
-        address,
-        error,
-        flag,
-    })
-}
-
-/// Another handle of a bound port.
-fn another(port: &TcpListener) -> Result<tokio::net::TcpListener, RunError> {
-    Ok(tokio::net::TcpListener::from_std(port.try_clone()?)?)
+    let port = listener.map_err(|error| RunError::Port { address, error })?;
+    if let Ok(address) = port.local_addr() {
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+    }
+    Ok(port)
 }
 
 async fn connect(kubeconfig: &Option<PathBuf>) -> Result<Client, RunError> {
@@ -129,7 +100,7 @@ async fn connect(kubeconfig: &Option<PathBuf>) -> Result<Client, RunError> {
 pub(crate) async fn run(
     args: &ServeArgs,
     loaded: Loaded,
-    ports: &Ports,
+    port: &TcpListener,
     signals: &mut Signals,
 ) -> Result<Option<Box<Loaded>>, RunError> {
     let client = connect(&args.cluster.lister_kubeconfig).await?;
@@ -152,14 +123,13 @@ pub(crate) async fn run(
     let provider = provide(loaded, &args.rules, client, own, &telemetry, &mut tasks);
     finding_reports::count_before_scrape(metrics, Arc::clone(&provider));
     let api = Api::new(provider, clock::now, telemetry.clone());
-    serve_operators(ports, &api, &mut tasks)?;
     let (cluster, follow) = (&args.cluster, authentication.clone());
     let trust = trust::start(cluster, &args.trust, follow, &telemetry, &mut tasks);
     let reviewer = review(authentication, authorization, &telemetry, &mut tasks);
     let now = Arc::new(SystemTime::now);
     let settings = security_settings(args);
     let security = Security::new(Arc::clone(&trust), reviewer, now, settings, api.counters());
-    let listener = api_listener(args, ports, serving)?;
+    let listener = api_listener(args, port, serving)?;
     serve_api(listener, &api, security, trust, &telemetry, &mut tasks);
 
     let changed = tokio::select! {
@@ -198,16 +168,15 @@ fn provide(
     tasks: &mut Tasks,
 ) -> Arc<Composite> {
     let Loaded {
-        config, clients, ..
+        config, prometheus, ..
     } = loaded;
     let metrics = &telemetry.metrics;
-    let (watches, registry) = watch(&config, &client, telemetry);
+    let watches = watch(&config, &client, telemetry);
     let inventory = watches.subscribe();
     tasks.spawn("watches", watches.ended());
     let checks = cluster_checks::follow(client.clone(), Arc::clone(metrics));
     tasks.spawn("checks of the cluster", checks);
     let gpus = engine::provider(&config);
-    let prometheus = clients.promql;
     let cache = QueryCache::new(prometheus.clone(), clock::now, flags.rule_max_age);
     metrics::of_rule_queries(metrics, cache.clone());
     let backend = RuleBackend {
@@ -218,57 +187,48 @@ fn provide(
     };
     let conditions = Arc::clone(&backend.conditions);
     let (objects, store) = (Box::new(backend.clone()), Box::new(backend.clone()));
-    let rules = RuleProvider::new(objects, store, Arc::clone(&conditions))
-        .beside(gpus.listed())
-        .with_usage(config.resource_rules.clone());
-    let rules = Arc::new(rules);
-    let provider = Arc::clone(&rules);
-    discover(
-        &config, flags, prometheus, backend, provider, telemetry, tasks,
-    );
+    let rules = Arc::new(RuleProvider::new(
+        objects,
+        store,
+        Arc::clone(&conditions),
+        gpus.listed(),
+        config.resource_rules.clone(),
+    ));
+    let shared = |rules: &[Rule]| rules.iter().cloned().map(Arc::new).collect();
+    let discovery = RuleDiscovery {
+        rules: shared(&config.rules.usable),
+        external_rules: shared(&config.external_rules.usable),
+        prometheus: prometheus.clone(),
+        backend,
+        provider: Arc::clone(&rules),
+        flags: flags.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    check_rules(&telemetry.health, config.faults.clone(), &conditions);
+    let waiting = Some("the search for the series of the rules has not ended");
+    let first_round = (telemetry.health).register("rules", Weight::Readiness, waiting);
+    tasks.spawn("discovery of rules", discovery.run(first_round));
     let of_rules: SelfFindings = Arc::new(move || conditions.findings(clock::now()));
     if config.gpus_enabled {
-        let source = clients.prometheus;
-        let engine = Engine::new(config, source, inventory, Arc::clone(&gpus), telemetry);
-        tasks.spawn("polling", engine.run_in_cluster(registry));
+        let engine = Engine::new(config, prometheus, inventory, Arc::clone(&gpus), telemetry);
+        tasks.spawn("polling", engine.run_in_cluster());
     }
     Arc::new(Composite::new(Some(rules), gpus, vec![own, of_rules]))
 }
 
-/// Starts the discovery of rules, with the check of their faults in the file and of those
-/// without values.
-fn discover(
-    config: &Config,
-    flags: &RuleFlags,
-    prometheus: Prometheus,
-    backend: RuleBackend,
-    provider: Arc<RuleProvider>,
-    telemetry: &Telemetry,
-    tasks: &mut Tasks,
-) {
-    let health = &telemetry.health;
-    let (faults, conditions) = (config.faults.clone(), Arc::clone(&backend.conditions));
+/// Registers the check of the rules with faults in the file, and of those without values.
+fn check_rules(health: &Health, faults: Vec<String>, conditions: &Arc<RuleConditions>) {
+    let conditions = Arc::clone(conditions);
     health.register_fn("rule-series", Weight::Detail, move || {
         let findings = conditions.findings(clock::now()).into_iter();
         let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
         let all = faults.iter().cloned().chain(findings);
         all.reduce(|one, other| format!("{one}; {other}"))
     });
-    let discovery = RuleDiscovery {
-        rules: config.rules.usable.clone(),
-        external_rules: config.external_rules.usable.clone(),
-        prometheus,
-        backend,
-        provider,
-        flags: flags.clone(),
-        metrics: Arc::clone(&telemetry.metrics),
-    };
-    let first_round = RuleDiscovery::first_round(health);
-    tasks.spawn("discovery of rules", discovery.run(first_round));
 }
 
 /// Starts the watches of the cluster's objects.
-fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> (Watches, WatchRegistry) {
+fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> Watches {
     let registry = WatchRegistry::default();
     let settings = WatchSettings {
         gpus: config.gpu_resources.clone(),
@@ -283,33 +243,24 @@ fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> (Watches, W
     metrics::check_watches(health, "cluster-objects", Weight::Readiness, unready);
     let all = registry.clone();
     metrics::check_watches(health, "watches", Weight::Detail, move || all.unwell());
-    metrics::of_watches(metrics, registry.clone());
+    metrics::of_watches(metrics, registry);
     metrics::of_inventory(metrics, watches.subscribe());
-    (watches, registry)
+    watches
 }
 
-fn serve_operators(ports: &Ports, api: &Api, tasks: &mut Tasks) -> Result<(), RunError> {
-    let Some(port) = &ports.operators else {
-        return Ok(());
-    };
-    let limits = Limits {
-        connections: OPERATORS,
-        ..Limits::default()
-    };
-    let listener = Listener::without_tls(another(port)?, limits);
-    let service = into_service(router::operators(api));
-    let serving = listener.run(service, tasks.draining());
-    tasks.spawn_draining("operators' port", serving);
-    Ok(())
-}
-
-fn api_listener(args: &ServeArgs, ports: &Ports, serving: Serving) -> Result<Listener, RunError> {
+fn api_listener(
+    args: &ServeArgs,
+    port: &TcpListener,
+    serving: Serving,
+) -> Result<Listener, RunError> {
     let offer = TlsOptions {
         http2: !args.listening.disable_http2,
         versions: args.listening.tls_min_version,
     };
     let tls = tls::resolving(Arc::new(serving), Arc::new(AskForCertificate), &offer)?;
-    Ok(Listener::new(another(&ports.api)?, tls, Limits::default()))
+    // Another handle of the port.
+    let port = tokio::net::TcpListener::from_std(port.try_clone()?)?;
+    Ok(Listener::new(port, tls, Limits::default()))
 }
 
 fn serve_api(

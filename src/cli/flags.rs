@@ -90,10 +90,6 @@ pub(crate) struct Listening {
     /// How long the server keeps serving after it received the signal to stop
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// A second, unencrypted address (127.0.0.1:8080) for /metrics, /livez and
-    /// /readyz, without authorization
-    #[arg(long)]
-    pub(crate) metrics_bind_address: Option<std::net::SocketAddr>,
 }
 
 /// Access to the Kubernetes API, and trust in clients.

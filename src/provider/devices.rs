@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
-use super::gpu::GpuProvider;
+use super::gpu::{GpuProvider, NOT_READY};
 use super::served::ServedSnapshot;
 use super::{ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::labels::Labels;
@@ -85,7 +85,7 @@ impl GpuProvider {
             return Ok(DeviceList::default());
         }
         let current = self.current.load_full();
-        let current = current.as_ref().ok_or_else(|| self.not_ready())?;
+        let current = current.as_ref().ok_or(NOT_READY)?;
         let snapshot = &current.snapshot;
         let layout = snapshot.layout();
         let devices = layout.devices.len();

@@ -22,10 +22,10 @@ impl GpuProvider {
 /// values, the value is their sum, as the autoscaler computes it.
 pub(super) fn explained_by_rule(
     query: &Query,
-    rule: Option<&Rule>,
+    rule: &Rule,
     found: Result<RuleValues, ProviderError>,
 ) -> Result<Explanation, ProviderError> {
-    let (place, series) = rule.map_or(("a rule", "?"), |it| (&it.place, &it.series_query));
+    let (place, series) = (&rule.place, &rule.series_query);
     let mut explanation = Explanation {
         metric: query.metric.clone(),
         of: query.of.described(),

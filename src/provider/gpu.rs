@@ -34,8 +34,9 @@ const KINDS: [(&str, &str, &str, bool); 9] = [
     ("statefulsets.apps", "StatefulSet", "apps/v1", true),
 ];
 
-/// Why there are no values if the server may not list the cluster's objects.
-const NOT_LISTED: &str = "the server may not list pods";
+/// The error before the first values.
+pub(super) const NOT_READY: ProviderError =
+    ProviderError::NotReady("the first poll of the metrics backend has not ended");
 
 /// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
 /// [`super::Provider`] of it.
@@ -92,23 +93,6 @@ impl GpuProvider {
             gpus: resources.words().into(),
             ..self
         }
-    }
-
-    /// Reports that there are no values because the server may not list the cluster's
-    /// objects: why, with the remedy.
-    pub(crate) fn tell_forbidden(&self, why: &str) {
-        self.tell(Arc::new(unseen(NOT_LISTED, why)));
-    }
-
-    /// The error before the first values.
-    pub(super) fn not_ready(&self) -> ProviderError {
-        let told = self.findings.load();
-        ProviderError::NotReady(
-            match told.skipped.iter().any(|it| it.reason == NOT_LISTED) {
-                true => "the server may not list pods: its log names the right that is missing",
-                false => "the first poll of the metrics backend has not ended",
-            },
-        )
     }
 
     pub(crate) fn tell(&self, report: Arc<Report>) {
@@ -220,7 +204,7 @@ impl GpuProvider {
                 (metric, spec, subject)
             }
         };
-        let current = current.ok_or_else(|| self.not_ready())?;
+        let current = current.ok_or(NOT_READY)?;
         let snapshot = &*current.snapshot;
         let longest = snapshot.policy().max_window.max(snapshot.window());
         let mut narrowed = Narrowed::read(&query.selector, &spec.measure, longest)?;

@@ -95,7 +95,7 @@ impl ObjectSelection {
             (false, Some(_)) => "these objects are not namespaced, omit /namespaces/<namespace>",
             _ => return Ok(()),
         };
-        Err(ProviderError::WrongScope(reason))
+        Err(ProviderError::NoValue(reason.to_owned()))
     }
 }
 
@@ -191,9 +191,6 @@ pub enum ProviderError {
     /// The kind of object does not have this metric, or no such external metric exists.
     #[error("no such metric")]
     NoSuchMetric,
-    /// The objects are not in the scope of the path.
-    #[error("{0}")]
-    WrongScope(&'static str),
     /// The object has no value now: reason and remedy, in one line.
     #[error("{0}")]
     NoValue(String),
@@ -206,15 +203,18 @@ pub enum ProviderError {
     /// No values have been computed yet: what they wait for.
     #[error("no data yet: {0}")]
     NotReady(&'static str),
-    /// The objects cannot be listed. The log contains the missing permission once.
-    #[error("{0}")]
-    Unlisted(&'static str),
     /// Too many queries are in flight to fetch the answer.
     #[error("too many queries are in flight")]
     Saturated,
-    /// Prometheus did not answer. The log contains the reason.
-    #[error("unable to fetch metrics")]
-    Unavailable,
+    /// Prometheus did not answer, or the objects cannot be listed. The log contains the
+    /// reason once.
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+impl ProviderError {
+    /// Prometheus did not answer.
+    pub(crate) const UNFETCHED: Self = Self::Unavailable("unable to fetch metrics");
 }
 
 pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;

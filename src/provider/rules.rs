@@ -22,7 +22,7 @@ use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rule;
-use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
@@ -54,7 +54,7 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 pub trait RuleStore: Send + Sync + std::fmt::Debug {
     /// The result of a query, for a request of this user.
     ///
-    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`], whose
+    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::UNFETCHED`], whose
     /// reason is a condition of the rule.
     fn fetch<'a>(
         &'a self,
@@ -63,24 +63,9 @@ pub trait RuleStore: Send + Sync + std::fmt::Debug {
     ) -> ProviderFuture<'a, Arc<[VectorSample]>>;
 }
 
-/// The metrics in force.
-#[derive(Debug, Default)]
-pub struct InForce {
-    pub rules: Vec<Rule>,
-    pub external_rules: Vec<Rule>,
-    pub registry: Registry,
-    pub kinds: Kinds,
-}
-
-/// A metric of a rule, while its rules are in force or a request for it is answered.
+/// A metric of a rule.
 #[derive(Debug)]
-pub(super) struct RuleMetric {
-    in_force: Arc<InForce>,
-    found: Found,
-}
-
-#[derive(Debug)]
-enum Found {
+pub(super) enum RuleMetric {
     Custom(Custom),
     /// With its configured name.
     External(Arc<str>, External),
@@ -94,59 +79,39 @@ pub(super) struct RuleValues {
     pub(super) result: Arc<[VectorSample]>,
 }
 
-impl InForce {
-    /// The custom metric of a resource in the spelling of a request; `None`: the external
-    /// metric.
-    fn find(&self, resource: Option<&str>, metric: &str) -> Option<Found> {
-        let Some(resource) = resource else {
-            let external = &self.registry.external;
-            // The HPA controller requests it in lower case.
-            let found = external.get_key_value(metric).or_else(|| {
-                let mut all = external.iter();
-                all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
-            });
-            return found.map(|(name, metric)| Found::External(Arc::clone(name), metric.clone()));
-        };
-        let kind = self.kinds.of_request(resource)?;
-        let key = (kind.resource(), Arc::from(metric));
-        self.registry.custom.get(&key).cloned().map(Found::Custom)
-    }
-
-    /// The metrics for discovery, with those that are built in.
-    fn listed(&self, built_in: &ListedMetrics) -> ListedMetrics {
-        let of_rules = self.registry.custom.iter();
-        let of_rules = of_rules.map(|((resource, metric), custom)| CustomMetric {
-            resource: Arc::clone(resource),
-            metric: Arc::clone(metric),
-            namespaced: custom.kind.namespaced,
-        });
-        let mut custom: Vec<_> = of_rules.chain(built_in.custom.iter().cloned()).collect();
-        let external = self.registry.external.keys().chain(&built_in.external);
-        let mut external: Vec<Arc<str>> = external.cloned().collect();
-        custom.sort();
-        custom.dedup();
-        external.sort();
-        external.dedup();
-        ListedMetrics { custom, external }
-    }
+/// The metrics of rules for discovery, with those that are built in.
+fn listed(registry: &Registry, built_in: &ListedMetrics) -> ListedMetrics {
+    let of_rules = registry.custom.iter();
+    let of_rules = of_rules.map(|((resource, metric), custom)| CustomMetric {
+        resource: Arc::clone(resource),
+        metric: Arc::clone(metric),
+        namespaced: custom.kind.namespaced,
+    });
+    let mut custom: Vec<_> = of_rules.chain(built_in.custom.iter().cloned()).collect();
+    let external = registry.external.keys().chain(&built_in.external);
+    let mut external: Vec<Arc<str>> = external.cloned().collect();
+    custom.sort();
+    custom.dedup();
+    external.sort();
+    external.dedup();
+    ListedMetrics { custom, external }
 }
 
 impl RuleMetric {
-    pub(super) fn rule(&self) -> Option<&Rule> {
-        match &self.found {
-            Found::Custom(custom) => self.in_force.rules.get(custom.external.rule),
-            Found::External(_, external) => self.in_force.external_rules.get(external.rule),
+    pub(super) const fn rule(&self) -> &Arc<Rule> {
+        match self {
+            Self::Custom(custom) => &custom.external.rule,
+            Self::External(_, external) => &external.rule,
         }
     }
 
     /// The query for the metric's values.
     fn store_query(&self, promql: String) -> StoreQuery {
         let rule = self.rule();
-        let key = rule.map(|rule| format!("{}.metricsQuery", rule.place).into());
         StoreQuery {
             promql: promql.into(),
-            key: key.unwrap_or_default(),
-            template: rule.map(Rule::metrics_query).unwrap_or_default(),
+            key: format!("{}.metricsQuery", rule.place).into(),
+            template: rule.metrics_query(),
             purpose: Purpose::Metric,
         }
     }
@@ -154,7 +119,7 @@ impl RuleMetric {
 
 #[derive(Debug)]
 pub struct RuleProvider {
-    current: ArcSwap<InForce>,
+    current: ArcSwap<Registry>,
     listed: ArcSwap<ListedMetrics>,
     /// The metrics that are served besides those of rules.
     built_in: Arc<ListedMetrics>,
@@ -167,49 +132,31 @@ pub struct RuleProvider {
 }
 
 impl RuleProvider {
-    /// A provider without metrics of rules before [`RuleProvider::publish`].
+    /// A provider without metrics of rules before [`RuleProvider::publish`]. It lists those of
+    /// `built_in` too, and serves usage if there are rules for it.
     pub(crate) fn new(
         objects: Box<dyn ObjectNames>,
         store: Box<dyn RuleStore>,
         conditions: Arc<RuleConditions>,
+        built_in: Arc<ListedMetrics>,
+        resource_rules: Option<ResourceRules>,
     ) -> Self {
-        // The error has no Retry-After, which would block a worker of the HPA controller.
-        let usage = ComputeLimit::new(1, ProviderError::Saturated);
         Self {
             current: ArcSwap::default(),
-            listed: ArcSwap::default(),
-            built_in: Arc::default(),
+            listed: ArcSwap::new(Arc::clone(&built_in)),
+            built_in,
             objects,
             store,
-            resource_rules: None,
-            usage,
+            resource_rules: resource_rules.map(Arc::new),
+            // The error has no Retry-After, which would block a worker of the HPA controller.
+            usage: ComputeLimit::new(1, ProviderError::Saturated),
             conditions,
         }
     }
 
-    /// The same provider, beside these metrics, which it lists too.
-    #[must_use]
-    pub(crate) fn beside(self, built_in: Arc<ListedMetrics>) -> Self {
-        Self {
-            listed: ArcSwap::new(Arc::clone(&built_in)),
-            built_in,
-            ..self
-        }
-    }
-
-    /// The same provider, with rules for the usage of pods and nodes; `None`: it is not
-    /// served.
-    #[must_use]
-    pub(crate) fn with_usage(self, rules: Option<ResourceRules>) -> Self {
-        Self {
-            resource_rules: rules.map(Arc::new),
-            ..self
-        }
-    }
-
-    pub(crate) fn publish(&self, in_force: InForce) {
-        let listed = in_force.listed(&self.built_in);
-        self.current.store(Arc::new(in_force));
+    pub(crate) fn publish(&self, registry: Registry) {
+        let listed = listed(&registry, &self.built_in);
+        self.current.store(Arc::new(registry));
         // The documents of discovery are made again only for another list.
         if **self.listed.load() != listed {
             self.listed.store(Arc::new(listed));
@@ -222,9 +169,13 @@ impl RuleProvider {
 
     /// The custom metric of a resource, or the external metric (`None`), if a rule gives it.
     pub(super) fn find(&self, resource: Option<&str>, metric: &str) -> Option<RuleMetric> {
-        let in_force = self.current.load_full();
-        let found = in_force.find(resource, metric)?;
-        Some(RuleMetric { in_force, found })
+        let registry = self.current.load();
+        let Some(resource) = resource else {
+            let (name, external) = registry.find_external(metric)?;
+            return Some(RuleMetric::External(Arc::clone(name), external.clone()));
+        };
+        let custom = registry.find_custom(resource, metric)?;
+        Some(RuleMetric::Custom(custom.clone()))
     }
 
     pub(crate) fn knows_usage(&self) -> bool {
@@ -241,7 +192,7 @@ impl RuleProvider {
         }
         let (namespace, selector) = (objects.namespace.as_deref(), &objects.selector);
         let names = self.objects.matching(kind, namespace, selector).await;
-        let names = names.ok_or(ProviderError::Unlisted(NO_OBJECTS))?;
+        let names = names.ok_or(ProviderError::Unavailable(NO_OBJECTS))?;
         if names.is_empty() {
             return Err(ProviderError::NoValue("no object matches".to_owned()));
         }
@@ -254,22 +205,21 @@ impl RuleProvider {
         metric: &RuleMetric,
         query: &Query,
     ) -> Result<RuleValues, ProviderError> {
-        let in_force = &metric.in_force;
         let (mut names, mut place) = (Vec::new(), None);
-        let promql = match (&metric.found, &query.of) {
-            (Found::Custom(custom), ValuesOf::Objects(objects)) => {
+        let promql = match (metric, &query.of) {
+            (RuleMetric::Custom(custom), ValuesOf::Objects(objects)) => {
                 objects.check_scope(custom.kind.namespaced)?;
                 names = self.names(&custom.kind, objects).await?;
                 place = objects.namespace.as_deref();
                 let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-                let promql = custom.query(&in_force.rules, place, &of, &query.selector);
+                let promql = custom.query(place, &of, &query.selector);
                 promql.map_err(unanswerable)?
             }
-            (Found::External(_, external), ValuesOf::Namespace(namespace)) => {
-                let promql = external.query(&in_force.external_rules, namespace, &query.selector);
+            (RuleMetric::External(_, external), ValuesOf::Namespace(namespace)) => {
+                let promql = external.query(namespace, &query.selector);
                 promql.map_err(|error| match error {
                     // As upstream, an external metric of a faulty rule is unavailable.
-                    Unanswerable::Rule(_) => ProviderError::Unavailable,
+                    Unanswerable::Rule(_) => ProviderError::UNFETCHED,
                     error => unanswerable(error),
                 })?
             }
@@ -277,11 +227,11 @@ impl RuleProvider {
         };
         let store_query = metric.store_query(promql);
         let result = self.store.fetch(&store_query, &query.user).await?;
-        let values = match &metric.found {
-            Found::Custom(custom) => {
+        let values = match metric {
+            RuleMetric::Custom(custom) => {
                 MetricValues::Custom(custom_values(custom, place, &names, &result))
             }
-            Found::External(name, _) => MetricValues::External(external_values(name, &result)),
+            RuleMetric::External(name, _) => MetricValues::External(external_values(name, &result)),
         };
         Ok(RuleValues {
             values,

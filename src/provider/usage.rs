@@ -175,7 +175,7 @@ impl UsageRequest {
     fn choose_nodes(&mut self, inventory: &Inventory) -> Result<(), ProviderError> {
         if inventory.nodes.is_empty() {
             // Every cluster has nodes, so an empty list means that the server may not list them.
-            return Err(ProviderError::Unlisted("unable to list nodes"));
+            return Err(ProviderError::Unavailable("unable to list nodes"));
         }
         let nodes = inventory.nodes.iter();
         let chosen = nodes.filter(|it| self.query.selects("", &it.name, &it.labels));
@@ -203,7 +203,7 @@ impl UsageRequest {
         let (key, template) = self.query.measured.query(rule);
         Ok(StoreQuery {
             // The rule's error was logged when the rule was parsed.
-            promql: promql.map_err(|_| ProviderError::Unavailable)?.into(),
+            promql: promql.map_err(|_| ProviderError::UNFETCHED)?.into(),
             key: key.into(),
             template: Arc::clone(template),
             purpose: Purpose::Resource,

@@ -1,12 +1,9 @@
-//! The operators' paths, health and `/metrics`, for any port (docs/protocol.md, "Health";
-//! docs/metrics.md, "Metrics of the server itself").
-//!
-//! Access depends on the port. On the main port the three health paths are open, and all
-//! others need authorization.
+//! Health and `/metrics` (docs/protocol.md, "Health"; docs/metrics.md, "Metrics of the server
+//! itself"). The three health paths are open, and all others need authorization.
 
+use aggregated_apiserver::api::response::typed;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use prometheus::TEXT_FORMAT;
 
@@ -69,14 +66,4 @@ pub(crate) fn metrics(metrics: &Metrics) -> Response<Full<Bytes>> {
 
 fn text(code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     typed(code, "text/plain; charset=utf-8", body.into())
-}
-
-fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    response
 }

@@ -35,37 +35,42 @@ pub struct Custom {
 /// A metric without an object.
 #[derive(Clone, Debug)]
 pub struct External {
-    /// The index of its rule among the usable ones.
-    pub rule: usize,
+    /// The rule that gives it.
+    pub rule: Arc<Rule>,
     series: Arc<str>,
     namespace_label: Option<Arc<str>>,
 }
 
-/// All metrics of rules, by name.
+/// All metrics of rules in a cluster with these kinds.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
+    kinds: Kinds,
     /// By resource (`pods`, `deployments.apps`) and metric.
     pub custom: BTreeMap<(Arc<str>, Arc<str>), Custom>,
     /// By metric.
     pub external: BTreeMap<Arc<str>, External>,
 }
 
-/// Whether PromQL accepts the name of a series without quotes.
-fn is_plain(name: &str) -> bool {
-    is_label(&name.replace(':', "_"))
-}
-
 impl Registry {
-    /// Adds the metrics of `rules`. `series` has the shapes of each rule's series in the order
-    /// of Prometheus. If names are equal, the last rule wins, then the last series.
-    pub fn add_custom(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
-        for (metric, shape, external) in metrics(rules, series, kinds) {
-            let labels = &rules[external.rule].labels;
+    /// A registry without metrics.
+    #[must_use]
+    pub fn new(kinds: Kinds) -> Self {
+        Self {
+            kinds,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the metrics of an entry of `rules`. `shapes` are those of its series in the order
+    /// of Prometheus. Of equal names, the last one counts.
+    pub fn add_custom(&mut self, rule: &Arc<Rule>, shapes: &[Shape]) {
+        let kinds = &self.kinds;
+        for (metric, shape, external) in metrics(rule, shapes, kinds) {
             for label in &shape.labels {
-                let Some(kind) = labels.kind(label, kinds) else {
+                let Some(kind) = rule.labels.kind(label, kinds) else {
                     continue;
                 };
-                let Some(label) = labels.label(kind, kinds, &shape.labels) else {
+                let Some(label) = rule.labels.label(kind, kinds, &shape.labels) else {
                     continue;
                 };
                 let custom = Custom {
@@ -73,40 +78,59 @@ impl Registry {
                     external: external.clone(),
                     label,
                 };
-                self.custom
-                    .insert((kind.resource(), Arc::clone(&metric)), custom);
+                let of = (kind.resource(), Arc::clone(&metric));
+                self.custom.insert(of, custom);
             }
         }
     }
 
-    /// Adds the metrics of `externalRules` in the same way.
-    pub fn add_external(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
-        let metrics = metrics(rules, series, kinds);
+    /// Adds the metrics of an entry of `externalRules` in the same way.
+    pub fn add_external(&mut self, rule: &Arc<Rule>, shapes: &[Shape]) {
+        let metrics = metrics(rule, shapes, &self.kinds);
         self.external
             .extend(metrics.map(|(metric, _, external)| (metric, external)));
     }
+
+    /// The custom metric of a resource in the spelling of a request.
+    #[must_use]
+    pub fn find_custom(&self, resource: &str, metric: &str) -> Option<&Custom> {
+        let kind = self.kinds.of_request(resource)?;
+        self.custom.get(&(kind.resource(), metric.into()))
+    }
+
+    /// The external metric of a request, with its configured name. The HPA controller requests
+    /// it in lower case.
+    #[must_use]
+    pub fn find_external(&self, metric: &str) -> Option<(&Arc<str>, &External)> {
+        self.external.get_key_value(metric).or_else(|| {
+            let mut all = self.external.iter();
+            all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
+        })
+    }
+}
+
+/// Whether PromQL accepts the name of a series without quotes.
+fn is_plain(name: &str) -> bool {
+    is_label(&name.replace(':', "_"))
 }
 
 /// For each series with a metric: the metric's name, the series, and the external metric.
 fn metrics<'r>(
-    rules: &'r [Rule],
-    series: &'r [Arc<[Shape]>],
+    rule: &'r Arc<Rule>,
+    shapes: &'r [Shape],
     kinds: &'r Kinds,
 ) -> impl Iterator<Item = (Arc<str>, &'r Shape, External)> {
     let namespaces = kinds.find("", "namespaces");
-    let rules = rules.iter().zip(series).enumerate();
-    rules.flat_map(move |(index, (rule, shapes))| {
-        let shapes = shapes.iter().filter(|shape| is_plain(&shape.name));
-        shapes.filter_map(move |shape| {
-            let metric = rule.metric(&shape.name)?;
-            let label = namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
-            let external = External {
-                rule: index,
-                series: Arc::clone(&shape.name),
-                namespace_label: label,
-            };
-            Some((metric.into(), shape, external))
-        })
+    let shapes = shapes.iter().filter(|shape| is_plain(&shape.name));
+    shapes.filter_map(move |shape| {
+        let metric = rule.metric(&shape.name)?;
+        let label = namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
+        let external = External {
+            rule: Arc::clone(rule),
+            series: Arc::clone(&shape.name),
+            namespace_label: label,
+        };
+        Some((metric.into(), shape, external))
     })
 }
 
@@ -120,31 +144,24 @@ impl Custom {
     /// The PromQL for these objects.
     pub fn query(
         &self,
-        rules: &[Rule],
         namespace: Option<&str>,
         names: &[&str],
         selector: &Selector,
     ) -> Result<String, Unanswerable> {
         let objects = Some((&*self.label, names));
-        self.external.fill(rules, namespace, objects, selector)
+        self.external.fill(namespace, objects, selector)
     }
 }
 
 impl External {
     /// The PromQL for a namespace.
-    pub fn query(
-        &self,
-        rules: &[Rule],
-        namespace: &str,
-        selector: &Selector,
-    ) -> Result<String, Unanswerable> {
-        let is_namespaced = rules.get(self.rule).is_none_or(|rule| rule.namespaced);
-        self.fill(rules, is_namespaced.then_some(namespace), None, selector)
+    pub fn query(&self, namespace: &str, selector: &Selector) -> Result<String, Unanswerable> {
+        let namespace = self.rule.namespaced.then_some(namespace);
+        self.fill(namespace, None, selector)
     }
 
     fn fill(
         &self,
-        rules: &[Rule],
         namespace: Option<&str>,
         objects: Option<(&str, &[&str])>,
         selector: &Selector,
@@ -156,12 +173,11 @@ impl External {
             (Some(namespace), Some(label)) => Some((label, namespace)),
             (Some(_), None) => return Err(refused(NO_NAMESPACE_LABEL)),
         };
-        let rule = rules.get(self.rule);
-        let template = rule.and_then(|rule| rule.query.as_ref());
+        let template = self.rule.query.as_ref();
         let template = template.ok_or_else(|| refused("metricsQuery is missing"))?;
         let asked = QueryRequest {
             series: &self.series,
-            matchers: rule.map_or(&[], |rule| &rule.matchers),
+            matchers: &self.rule.matchers,
             selector: Some(selector),
             namespace,
             objects,

@@ -52,10 +52,9 @@ pub enum Refusal {
     },
     /// 500: a bug in the server.
     Panicked,
-    /// 500: the data could not be fetched: the message.
+    /// 500: data could not be fetched, or objects not be listed: the message. The log has the
+    /// reason, once for all requests.
     Unavailable(&'static str),
-    /// 500: objects cannot be listed: which. The log has the reason, once for all requests.
-    Unlisted(&'static str),
     /// 503: the server has no data yet: what it waits for.
     NotReady(&'static str),
     /// 503: too many requests in flight that wait for a backend.

@@ -89,14 +89,6 @@ impl WatchRegistry {
             .collect()
     }
 
-    /// Why the server may not list pods, with the remedy; `None`: no refusal is known.
-    #[must_use]
-    pub fn forbidden_pods(&self) -> Option<String> {
-        let watches = self.0.lock();
-        let refusal = watches.get("pods")?.condition.state().reason()?;
-        refusal.is_forbidden().then(|| refusal.to_string())
-    }
-
     /// Registers a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
@@ -225,10 +217,8 @@ mod tests {
             text: "no".to_owned(),
             remedy: "a rule".to_owned(),
         };
-        assert_eq!(registry.forbidden_pods(), None);
         pods.failed(&forbidden);
         nodes.failed(&forbidden);
-        assert_eq!(registry.forbidden_pods(), Some("no: a rule".to_owned()));
         assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
         let unwell = registry.unwell().len();
         assert_eq!(unwell, 2, "and it is reported nevertheless");

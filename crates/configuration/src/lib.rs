@@ -4,7 +4,6 @@
 //! [`Config`] is made, so that the configuration cannot fail later. A configuration file of
 //! prometheus-adapter is also a valid one.
 
-pub mod clients;
 mod connection;
 pub mod flags;
 mod gpu;
@@ -32,6 +31,7 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
 use prometheus_source::settings::PrometheusSettings;
+use prometheus_source::{KeyHasher, Prometheus};
 
 use connection::Connection;
 pub use flags::Flags;
@@ -91,7 +91,27 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
+/// Why there is no client of Prometheus.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPrometheus {
+    #[error(
+        "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
+    )]
+    NoAddress,
+    #[error(transparent)]
+    Unusable(#[from] prometheus_source::Error),
+}
+
 impl Config {
+    /// Makes a client of Prometheus. No request is sent.
+    ///
+    /// # Errors
+    /// When there is no address, or a file of the settings cannot be used.
+    pub fn client(&self) -> Result<Prometheus, NoPrometheus> {
+        let settings = self.prometheus.clone().ok_or(NoPrometheus::NoAddress)?;
+        Ok(Prometheus::new(settings, KeyHasher::new())?)
+    }
+
     /// The default configuration, without a file.
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {

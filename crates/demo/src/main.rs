@@ -25,7 +25,6 @@ use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
 use cluster_state::clock;
-use configuration::clients::Clients;
 use configuration::flags::AddressParser;
 use configuration::{Config, Flags};
 use gpu_metrics::inventory::Inventory;
@@ -191,11 +190,12 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
 
 /// The client of a real Prometheus, and an empty inventory, because there is no cluster.
 fn prometheus(config: &Config) -> Result<(Prometheus, watch::Receiver<Arc<Inventory>>), Failure> {
-    let clients = Clients::new(config).map_err(|error| Failure::Failed(error.to_string()))?;
+    let source = config.client();
+    let source = source.map_err(|error| Failure::Failed(error.to_string()))?;
     tracing::info!(
         "no cluster is connected: pods, namespaces and nodes are those that the series name; \
          label selectors and workloads find nothing"
     );
     let (_, none) = watch::channel(Arc::default());
-    Ok((clients.prometheus, none))
+    Ok((source, none))
 }

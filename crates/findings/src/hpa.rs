@@ -44,7 +44,7 @@ const SCALED: [(&str, &str); 4] = [
 ];
 
 /// The server's messages about missing values, with remedies.
-const ANSWERS: [(&str, &str); 3] = [
+const ANSWERS: [(&str, &str); 2] = [
     (
         "the pods request no ",
         "add the GPUs to the limits of the pods' containers, or add the resource that they request to gpu.resources",
@@ -52,10 +52,6 @@ const ANSWERS: [(&str, &str); 3] = [
     (
         "of the model that the metric selector names",
         "use one of these models in the metric selector",
-    ),
-    (
-        "the server may not list pods",
-        "run the command that check prints for GM201 and the server's ServiceAccount",
     ),
 ];
 

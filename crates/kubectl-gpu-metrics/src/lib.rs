@@ -48,7 +48,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use configuration::ConfigurationError;
-use configuration::clients::NoClients;
+use configuration::NoPrometheus;
 
 /// A parser of numbers whose error names the range.
 ///
@@ -114,11 +114,11 @@ impl From<ConfigurationError> for Failure {
     }
 }
 
-impl From<NoClients> for Failure {
-    fn from(error: NoClients) -> Self {
+impl From<NoPrometheus> for Failure {
+    fn from(error: NoPrometheus) -> Self {
         match error {
-            NoClients::NoAddress => Self::Usage(error.to_string()),
-            NoClients::Unusable(error) => Self::Failed(error.to_string()),
+            NoPrometheus::NoAddress => Self::Usage(error.to_string()),
+            NoPrometheus::Unusable(error) => Self::Failed(error.to_string()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Bounds on external input: the size of a file and the time to read it, the parallel
-//! work of one user, the number of log lines.
+//! Bounds on external input: the size of a file and the time to read it, and the parallel
+//! work of one user.
 //!
 //! The server and its commands use it wherever they read or count external input. It is
 //! independent of metrics and Kubernetes.
@@ -15,5 +15,4 @@
 //! ```
 
 pub mod file;
-pub mod line_limit;
 pub mod permits;

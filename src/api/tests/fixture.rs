@@ -177,7 +177,7 @@ impl Fixture {
         match &*query.metric {
             "unlisted" => {
                 let what = "unable to list matching resources";
-                return Err(ProviderError::Unlisted(what));
+                return Err(ProviderError::Unavailable(what));
             }
             "rule" => return self.fetch(&query.user).await,
             "expensive" => return Err(ProviderError::TooMuchWork),

@@ -13,6 +13,7 @@ use crate::provider::rules::tests::FakeObjects;
 use crate::provider::rules::{RuleProvider, RuleStore};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
 use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
+use adapter_rules::resource::ResourceRules;
 use gpu_metrics::inventory::{Pod, PodPhase};
 use prometheus_source::VectorSample;
 
@@ -52,7 +53,7 @@ impl RuleStore for Prometheus {
         };
         samples.push(sample("ns/a/side", side, at + 9000));
         let answer = match self.down {
-            true => Err(ProviderError::Unavailable),
+            true => Err(ProviderError::UNFETCHED),
             false => Ok(samples.into()),
         };
         Box::pin(ready(answer))
@@ -72,11 +73,16 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
         pod("other", "d", &[("app", "x")]),
     ];
     let cluster = cluster(pods, &["n1", "n2"]);
-    let provider = RuleProvider::new(cluster, Box::new(prometheus), Arc::default());
-    serve(provider.with_usage(Some(rules()))).await
+    serve(cluster, prometheus, Some(rules())).await
 }
 
-async fn serve(rules: RuleProvider) -> TestServer {
+async fn serve(
+    cluster: Box<FakeObjects>,
+    prometheus: Prometheus,
+    rules: Option<ResourceRules>,
+) -> TestServer {
+    let (store, none) = (Box::new(prometheus), Arc::default());
+    let rules = RuleProvider::new(cluster, store, Arc::default(), none, rules);
     let no_gpus = Arc::new(GpuProvider::new(&[]));
     let provider = Composite::new(Some(Arc::new(rules)), no_gpus, Vec::new());
     let api = Api::new(Arc::new(provider), || NOW, Telemetry::new().unwrap());
@@ -262,8 +268,7 @@ async fn s120_the_group_is_served_while_there_are_rules() {
     for (rules, status) in [(None, 404), (Some(rules()), 200)] {
         let is_served = rules.is_some();
         let cluster = cluster(Vec::new(), &["n1"]);
-        let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()), Arc::default());
-        let server = serve(provider.with_usage(rules)).await;
+        let server = serve(cluster, Prometheus::default(), rules).await;
         for path in [METRICS, OLDER, &format!("{METRICS}/nodes")] {
             assert_eq!(server.get(path).await.status, status, "{path}");
         }

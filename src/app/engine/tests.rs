@@ -130,7 +130,7 @@ impl World {
         if config.gpus_enabled {
             let served = Arc::clone(&provider);
             let engine = Engine::new(config, prometheus, inventory, served, &telemetry);
-            tasks.spawn(engine.run_in_cluster(registry));
+            tasks.spawn(engine.run_in_cluster());
         }
         Self {
             _kube: kube,

@@ -7,7 +7,6 @@ use crate::telemetry::health::Probe;
 use aggregated_apiserver::testing::test_server::until;
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::Flags;
-use configuration::clients::Clients;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 /// A server without its listeners.
@@ -25,7 +24,7 @@ impl Scene {
         let (telemetry, mut tasks) = (Telemetry::new().unwrap(), Tasks::default());
         let client = connect(&Some(kube.kubeconfig())).await.unwrap();
         let loaded = Loaded {
-            clients: Clients::new(&config).unwrap(),
+            prometheus: config.client().unwrap(),
             config,
             file: None,
         };

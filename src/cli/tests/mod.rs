@@ -22,7 +22,7 @@ use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 use super::flags::ServeArgs;
 use crate::app::reload::Loaded;
-use crate::app::server::{self, Ports};
+use crate::app::server;
 use crate::app::tasks::Signals;
 
 const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
@@ -107,9 +107,9 @@ impl Scene {
     /// A server with these flags and the required ones.
     async fn serve(&self, flags: &[String]) -> TestServer {
         let args = self.args(flags);
-        let ports = Ports::bind(&args.listening).unwrap();
+        let port = server::bind(&args.listening).unwrap();
         let loaded = Loaded::by(&args.prometheus).unwrap();
-        let address: SocketAddr = ports.api.local_addr().unwrap();
+        let address: SocketAddr = port.local_addr().unwrap();
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let (stopper, stop_requests) = mpsc::channel(1);
@@ -126,7 +126,7 @@ impl Scene {
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                ended = server::run(&args, loaded, &ports, &mut signals) => drop(ended.unwrap()),
+                ended = server::run(&args, loaded, &port, &mut signals) => drop(ended.unwrap()),
                 () = stops => {}
             }
         });
@@ -201,12 +201,12 @@ async fn a_signal_to_stop_ends_a_server_that_drains_for_another_configuration() 
     let delay = "--shutdown-delay-duration=1h".to_owned();
     let args = scene.args(&[format!("--config={file}"), delay]);
     let loaded = Loaded::by(&args.prometheus).unwrap();
-    let ports = Ports::bind(&args.listening).unwrap();
+    let port = server::bind(&args.listening).unwrap();
     let (stopper, stop) = mpsc::channel(1);
     let (reloader, hangup) = mpsc::channel(1);
     let mut signals = Signals { stop, hangup };
     let running = tokio::spawn(async move {
-        let next = server::run(&args, loaded, &ports, &mut signals).await;
+        let next = server::run(&args, loaded, &port, &mut signals).await;
         next.unwrap().is_some()
     });
     reloader.send(()).await.unwrap();

@@ -3,7 +3,6 @@
 use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
 use apimachinery::time::Timestamp;
-use configuration::clients::Clients;
 use configuration::{Config, Flags};
 use prometheus_source::ErrorKind;
 use prometheus_source::settings::Credentials;
@@ -20,7 +19,7 @@ async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
 }
 
 async fn query(config: &Config) -> Result<(), ErrorKind> {
-    let promql = Clients::new(config).unwrap().promql;
+    let promql = config.client().unwrap();
     let asked = promql.query("1", Timestamp::from_secs(1)).await;
     asked.map(drop).map_err(|error| error.kind())
 }

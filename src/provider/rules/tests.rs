@@ -62,7 +62,7 @@ impl RuleStore for Prometheus {
         _: &'a str,
     ) -> ProviderFuture<'a, Arc<[VectorSample]>> {
         let samples = self.0.get(&*ask.promql).cloned().map(Arc::from);
-        Box::pin(ready(samples.ok_or(ProviderError::Unavailable)))
+        Box::pin(ready(samples.ok_or(ProviderError::UNFETCHED)))
     }
 }
 
@@ -140,25 +140,23 @@ fn rule_provider(
         kind("", "namespaces", "namespace", false),
         kind("apps", "deployments", "deployment", true),
     ]);
-    let shape = |name: &str, labels: &[&str]| -> Arc<[Shape]> {
-        let labels = labels.iter().map(|label| (*label).into()).collect();
-        let name = name.into();
-        [Shape { name, labels }].into()
+    let shape = |name: &str, labels: &[&str]| Shape {
+        name: name.into(),
+        labels: labels.iter().map(|label| (*label).into()).collect(),
     };
     let external_rules = self::rules("externalRules", EXTERNAL);
-    let mut registry = Registry::default();
-    let hits = shape("hits", &["namespace", "pod", "dep"]);
-    registry.add_custom(&rules, &[hits], &kinds);
-    let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
-    registry.add_external(&external_rules, &external, &kinds);
-    let provider = RuleProvider::new(objects, Box::new(answers), Arc::default());
-    let provider = provider.beside(built_in);
-    provider.publish(InForce {
-        rules,
-        external_rules,
-        registry,
-        kinds,
-    });
+    let mut registry = Registry::new(kinds);
+    for rule in rules {
+        let hits = shape("hits", &["namespace", "pod", "dep"]);
+        registry.add_custom(&Arc::new(rule), &[hits]);
+    }
+    for rule in external_rules {
+        let shape = shape(&rule.series_query, &["namespace"]);
+        registry.add_external(&Arc::new(rule), &[shape]);
+    }
+    let (store, conditions) = (Box::new(answers), Arc::default());
+    let provider = RuleProvider::new(objects, store, conditions, built_in, None);
+    provider.publish(registry);
     provider
 }
 
@@ -243,7 +241,7 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
 #[test]
 fn a_missing_answer_is_unavailable() {
     let list = custom(&provider(Prometheus::default()), "pods", None, "", "");
-    assert_eq!(list, Err(ProviderError::Unavailable));
+    assert_eq!(list, Err(ProviderError::UNFETCHED));
 }
 
 #[test]
@@ -258,7 +256,7 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
     assert_eq!(external(&provider, "scalar").unwrap()[0].1, 8.0);
     // No label names the namespace: as upstream, this is an error of each request.
     let homeless = external(&provider, "homeless");
-    assert_eq!(homeless, Err(ProviderError::Unavailable));
+    assert_eq!(homeless, Err(ProviderError::UNFETCHED));
     let unknown = external(&provider, "nope");
     assert_eq!(unknown, Err(ProviderError::NoSuchMetric));
 }
@@ -281,8 +279,8 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     assert!(of_pods("hits") && of_pods("gpu_memory_utilization"));
     assert!(listed.is_sorted());
     let list = custom(&both, "pods", None, "", "");
-    assert_eq!(list, Err(ProviderError::Unavailable));
-    rules.publish(InForce::default());
+    assert_eq!(list, Err(ProviderError::UNFETCHED));
+    rules.publish(Registry::default());
     assert!(!both.listed().custom.iter().any(|it| *it.metric == *"hits"));
 }
 

@@ -81,8 +81,8 @@ catalog! {
         "Queries of rules sent to Prometheus: success or failure";
     rule_queries_refused_total: Counters [kind]
         "Queries of rules not sent, and their requests answered 503: for a second prometheus.maxConcurrentQueries were in flight, or half of them for the same user; kind is metric (custom or external) or resource";
-    requests_total: Counters [verb, group, resource, code]
-        "Requests answered; resource is a resource of the API group, or what a path outside of the groups is for";
+    requests_total: Counters [group, resource, code]
+        "Requests answered; resource is custom, external, pods, nodes, findings or devices, or what a path outside of the groups is for";
     request_duration_seconds: Histograms [group, resource]
         "Time from a request to its answer, sending not included";
     requests_in_flight: Gauges []

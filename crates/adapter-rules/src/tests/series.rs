@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{kinds, rules};
 use crate::registry::{Registry, Shape};
-use crate::rule::Rules;
+use crate::rule::{Rule, Rules};
 use apimachinery::selector::Selector;
 
 const DEFAULT: &str = r#"
@@ -65,6 +65,10 @@ volume_claims_total: kube_persistentvolume
 work_queue_wait_seconds_total: kube_deployment kube_namespace
 ";
 
+fn shared(rules: &Rules) -> impl Iterator<Item = Arc<Rule>> {
+    rules.usable.iter().cloned().map(Arc::new)
+}
+
 fn registry(rules: &Rules) -> Registry {
     let of = |query: &str| {
         shapes(if query == "container" {
@@ -73,10 +77,10 @@ fn registry(rules: &Rules) -> Registry {
             OTHERS
         })
     };
-    let series = rules.usable.iter().map(|rule| of(&rule.series_query));
-    let series: Vec<Arc<[Shape]>> = series.collect();
-    let mut registry = Registry::default();
-    registry.add_custom(&rules.usable, &series, &kinds());
+    let mut registry = Registry::new(kinds());
+    for rule in shared(rules) {
+        registry.add_custom(&rule, &of(&rule.series_query));
+    }
     registry
 }
 
@@ -111,7 +115,7 @@ fn the_default_rules_give_the_queries_of_upstream() {
         let namespace = Some(namespace).filter(|it| !it.is_empty());
         let names: Vec<&str> = names.split_whitespace().collect();
         let selector = Selector::parse(selector).expect("a selector");
-        let query = custom.query(&rules.usable, namespace, &names, &selector);
+        let query = custom.query(namespace, &names, &selector);
         assert_eq!(query.as_deref(), Ok(expected), "{row}");
     }
 }
@@ -136,10 +140,12 @@ fn the_last_rule_wins_then_the_last_series() {
          - {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'last <<.Series>>'}\n",
     );
     let series = shapes("a: pod namespace\nb: pod namespace");
-    let mut registry = Registry::default();
-    registry.add_custom(&rules.usable, &[Arc::clone(&series), series], &kinds());
+    let mut registry = Registry::new(kinds());
+    for rule in shared(&rules) {
+        registry.add_custom(&rule, &series);
+    }
     let custom = &registry.custom[&("pods".into(), "m".into())];
-    let query = custom.query(&rules.usable, Some("n"), &["p"], &Selector::everything());
+    let query = custom.query(Some("n"), &["p"], &Selector::everything());
     assert_eq!(query.as_deref(), Ok("last b"));
 }
 
@@ -150,12 +156,14 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
          - {seriesQuery: b, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
          - {seriesQuery: c, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n",
     );
-    let series = ["a", "b", "c"].map(|name| shapes(&format!("{name}: namespace")));
-    let mut registry = Registry::default();
-    registry.add_external(&rules.usable, &series, &kinds());
+    let mut registry = Registry::new(kinds());
+    for rule in shared(&rules) {
+        let series = shapes(&format!("{}: namespace", rule.series_query));
+        registry.add_external(&rule, &series);
+    }
     let query = |metric: &str| {
         let selector = Selector::parse("x=y").expect("a selector");
-        registry.external[metric].query(&rules.usable, "n", &selector)
+        registry.external[metric].query("n", &selector)
     };
     assert_eq!(query("a").as_deref(), Ok(r#"sum(a{x="y",namespace="n"})"#));
     assert_eq!(query("b").as_deref(), Ok(r#"sum(b{x="y"})"#));
@@ -170,9 +178,11 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
 fn a_series_whose_name_needs_quotes_is_no_metric() {
     let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");
     let series = shapes("a} or vector(1) #: pod namespace\na:b: pod namespace");
-    let mut registry = Registry::default();
-    registry.add_custom(&rules.usable, std::slice::from_ref(&series), &kinds());
-    registry.add_external(&rules.usable, &[series], &kinds());
+    let mut registry = Registry::new(kinds());
+    for rule in shared(&rules) {
+        registry.add_custom(&rule, &series);
+        registry.add_external(&rule, &series);
+    }
     let mut names = registry.custom.keys().map(|(_, metric)| &**metric);
     assert!(names.all(|name| name == "a:b"));
     assert_eq!(registry.custom.len(), 2);

@@ -3,34 +3,57 @@
 //!
 //! No line contains a token, a header or a query. Text from a client is escaped and cut.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use apimachinery::letters::shortened;
 use axum::response::Response;
+use parking_lot::Mutex;
 
 use super::context::RequestContext;
 use crate::refusal::Refusal;
 use crate::security::always_allowed::is_health;
-use limits::line_limit::{LineLimit, SECOND};
 
 /// The most bytes of a client's text in a line.
 const MAX_SHOWN: usize = 256;
 
-/// Writes the lines, limited by verdict. Failures of the server are limited apart from refusals.
-#[derive(Debug)]
-pub(super) struct Audit(LineLimit<(bool, &'static str)>);
+/// The most lines of each kind in a second. A line costs a client little.
+const LINES: u64 = 50;
+
+/// Whether the server failed, and the verdict: a closed set, independent of clients.
+type LineKind = (bool, &'static str);
+
+/// Writes the lines. Failures of the server are limited apart from refusals.
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    /// The requests of each kind in the second that began with the first of them.
+    counts: Arc<Mutex<BTreeMap<LineKind, u64>>>,
+}
 
 impl Audit {
-    pub(super) fn new(lines_per_second: u64) -> Self {
-        Self(LineLimit::new(
-            lines_per_second,
-            SECOND,
-            |(failed, verdict), left_out| {
-                if failed {
-                    tracing::error!(verdict, left_out, "more requests failed");
-                } else {
-                    tracing::info!(verdict, left_out, "more requests refused");
+    /// Whether to write a line of this kind now. At the end of its second, one line has the
+    /// number of those that were left out.
+    fn admit(&self, kind: LineKind) -> bool {
+        let mut counts = self.counts.lock();
+        let count = counts.entry(kind).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            let counts = Arc::clone(&self.counts);
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let count = counts.lock().remove(&kind).unwrap_or(0);
+                let (failed, verdict) = kind;
+                match count.saturating_sub(LINES) {
+                    0 => {}
+                    left_out if failed => {
+                        tracing::error!(verdict, left_out, "more requests failed");
+                    }
+                    left_out => tracing::info!(verdict, left_out, "more requests refused"),
                 }
-            },
-        ))
+            });
+        }
+        *count <= LINES
     }
 
     /// Writes a line if the request was refused or failed, within the rate.
@@ -40,11 +63,11 @@ impl Audit {
         let verdict = match refusal.and_then(Refusal::label) {
             Some(label) => label,
             // The reason is in the log once for all such responses, as that of a health probe is.
-            None if matches!(refusal, Some(Refusal::Unlisted(_))) => return,
+            None if matches!(refusal, Some(Refusal::Unavailable(_))) => return,
             None if !failed || is_health(&context.access) => return,
             None => "failed",
         };
-        if !self.0.admit((failed, verdict)) {
+        if !self.admit((failed, verdict)) {
             return;
         }
         let code = response.status().as_u16();

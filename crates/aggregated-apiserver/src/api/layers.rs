@@ -21,9 +21,6 @@ use crate::security::counters::Counters;
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
 
-/// Audit lines per second, for each verdict.
-const AUDIT_LINES: u64 = 50;
-
 /// Passes authorized requests on to `routes`. The order of the layers, and of the steps of
 /// the innermost, is that of kube-apiserver's library (kubernetes/apiserver
 /// `pkg/server/config.go`). The audit sees every refusal, including timeouts and panics.
@@ -32,7 +29,7 @@ const AUDIT_LINES: u64 = 50;
 ///
 /// A layer around this one inserts an `Arc<RequestContext>` as an extension.
 pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
-    let logged = Arc::new(Audit::new(AUDIT_LINES));
+    let logged = Arc::new(Audit::default());
     let counters = Arc::clone(&security.counters);
     routes.layer(
         ServiceBuilder::new()

@@ -79,7 +79,8 @@ pub(super) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
     given.cloned().or_else(fresh)
 }
 
-fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+/// A response with this code and media type.
+pub fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = code;
     let media_type = HeaderValue::from_static(media_type);

@@ -3,6 +3,8 @@
 //! The message of a `Status` appears verbatim in an autoscaler's events. It is therefore
 //! one short line with the remedy, without times or counts.
 
+use std::borrow::Cow;
+
 use apimachinery::letters::{escaped, shortened};
 use http::StatusCode;
 use serde::Serialize;
@@ -39,8 +41,7 @@ pub(super) struct Status {
 
 /// The response to a refused request, without details that are for the log only.
 pub(super) fn status(refusal: &Refusal) -> (StatusCode, Status) {
-    let code = code(refusal);
-    let message = message(refusal);
+    let (code, message) = response(refusal);
     let status = Status {
         metadata: Some(ListMeta::default()),
         status: Some("Failure".to_owned()),
@@ -51,67 +52,71 @@ pub(super) fn status(refusal: &Refusal) -> (StatusCode, Status) {
     (code, status)
 }
 
-fn code(refusal: &Refusal) -> StatusCode {
-    match refusal {
-        Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
-        Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
-        Refusal::Impersonation | Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
-        Refusal::NoSuchPath | Refusal::NoValue(_) => StatusCode::NOT_FOUND,
-        Refusal::MethodNotAllowed | Refusal::WatchNotSupported { .. } => {
-            StatusCode::METHOD_NOT_ALLOWED
-        }
-        Refusal::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
-        Refusal::Busy | Refusal::TooMuchWork => StatusCode::TOO_MANY_REQUESTS,
-        Refusal::ReviewFailed { .. }
-        | Refusal::Panicked
-        | Refusal::Unavailable(_)
-        | Refusal::Unlisted(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        // Go's clients sleep for a Retry-After in a worker of the autoscaler controller,
-        // which would delay autoscalers on other metrics. These have none.
-        Refusal::NotReady(_) | Refusal::Saturated | Refusal::QueriesSaturated(_) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        Refusal::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::Rejected(code, _) => *code,
-    }
-}
-
-/// The message, worded as by Go's API servers where they have the same failure.
-fn message(refusal: &Refusal) -> String {
-    let text = match refusal {
-        Refusal::Malformed(text) | Refusal::NoValue(text) => text,
+/// The code and the message, worded as by Go's API servers where they have the same failure.
+fn response(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
+    let (code, text) = match refusal {
+        Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, text.as_str()),
         // The response does not reveal which credential was wrong, or why.
-        Refusal::Unauthenticated { .. } => "Unauthorized",
-        Refusal::Impersonation => {
-            "forbidden: impersonation is not supported here, ask through kube-apiserver"
+        Refusal::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+        Refusal::Impersonation => (
+            StatusCode::FORBIDDEN,
+            "forbidden: impersonation is not supported here, ask through kube-apiserver",
+        ),
+        Refusal::Forbidden { user, what, reason } => {
+            return (StatusCode::FORBIDDEN, forbidden(user, what, reason).into());
         }
-        Refusal::Forbidden { user, what, reason } => return forbidden(user, what, reason),
-        Refusal::NoSuchPath => "the server could not find the requested resource",
-        Refusal::MethodNotAllowed => {
-            "the server does not allow this method on the requested resource"
-        }
+        Refusal::NoSuchPath => (
+            StatusCode::NOT_FOUND,
+            "the server could not find the requested resource",
+        ),
+        Refusal::NoValue(text) => (StatusCode::NOT_FOUND, text.as_str()),
+        Refusal::MethodNotAllowed => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            "the server does not allow this method on the requested resource",
+        ),
         Refusal::WatchNotSupported { group, resource } => {
             let kind = quote(&format!("{resource}.{group}"));
-            return format!("watch is not supported on resources of kind {kind}");
+            let text = format!("watch is not supported on resources of kind {kind}");
+            return (StatusCode::METHOD_NOT_ALLOWED, text.into());
         }
         Refusal::NotAcceptable(offered) => {
-            return format!("only the following media types are accepted: {offered}");
+            let text = format!("only the following media types are accepted: {offered}");
+            return (StatusCode::NOT_ACCEPTABLE, text.into());
         }
-        Refusal::Busy => "too many requests at a time, please try again later",
-        Refusal::TooMuchWork => "too many concurrent requests with selectors, try again later",
-        Refusal::ReviewFailed { .. } => {
-            "Internal error occurred: the authorization could not be checked"
+        Refusal::Busy => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many requests at a time, please try again later",
+        ),
+        Refusal::TooMuchWork => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many concurrent requests with selectors, try again later",
+        ),
+        Refusal::ReviewFailed { .. } => return internal("the authorization could not be checked"),
+        Refusal::Panicked => return internal("the request could not be answered"),
+        Refusal::Unavailable(what) => return internal(what),
+        // Go's clients sleep for a Retry-After in a worker of the autoscaler controller,
+        // which would delay autoscalers on other metrics. These have none.
+        Refusal::NotReady(what) => {
+            let text = format!("no data yet: {what}");
+            return (StatusCode::SERVICE_UNAVAILABLE, text.into());
         }
-        Refusal::Panicked => "Internal error occurred: the request could not be answered",
-        Refusal::Unavailable(what) | Refusal::Unlisted(what) => {
-            return format!("Internal error occurred: {what}");
-        }
-        Refusal::NotReady(what) => return format!("no data yet: {what}"),
-        Refusal::Saturated => "too many requests wait for values from the store, try again later",
-        Refusal::TimedOut => "Timeout: request did not complete within the allotted timeout",
-        Refusal::QueriesSaturated(text) | Refusal::Rejected(_, text) => text,
+        Refusal::Saturated => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests wait for values from the store, try again later",
+        ),
+        Refusal::QueriesSaturated(text) => (StatusCode::SERVICE_UNAVAILABLE, *text),
+        Refusal::TimedOut => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout: request did not complete within the allotted timeout",
+        ),
+        Refusal::Rejected(code, text) => (*code, *text),
     };
-    text.to_owned()
+    (code, text.into())
+}
+
+fn internal(what: &str) -> (StatusCode, Cow<'static, str>) {
+    let text = format!("Internal error occurred: {what}");
+    (StatusCode::INTERNAL_SERVER_ERROR, text.into())
 }
 
 /// Worded as in apiserver `pkg/endpoints/handlers/responsewriters/errors.go`.

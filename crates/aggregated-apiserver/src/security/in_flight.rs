@@ -26,10 +26,7 @@ pub(crate) struct InFlight {
 
 /// A request's permit, kept in the response's extensions until the response has been
 /// written. `None`: the request has no limit.
-#[derive(Clone, Debug)]
-pub(crate) struct InFlightPermit {
-    _held: Option<Arc<Permit>>,
-}
+pub(crate) type InFlightPermit = Option<Arc<Permit>>;
 
 impl InFlight {
     pub(super) fn new(settings: &SecuritySettings) -> Self {
@@ -53,7 +50,7 @@ impl InFlight {
         let fetched = backend.and_then(|backend| self.fetched.get(backend));
         let (permits, refusal) = match (user.via, what) {
             _ if is_health(what) || user.identity.is_in(MASTERS) => {
-                return Ok(InFlightPermit { _held: None });
+                return Ok(None);
             }
             _ if user.identity.is_anonymous() => (&self.anonymous, Refusal::Busy),
             (Via::Direct, _) => (&self.direct, Refusal::Busy),
@@ -64,9 +61,7 @@ impl InFlight {
             },
         };
         let permit = permits.try_take(&user.identity.user).ok_or(refusal)?;
-        Ok(InFlightPermit {
-            _held: Some(Arc::new(permit)),
-        })
+        Ok(Some(Arc::new(permit)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::security::InFlightPermit;
 pub(super) struct Unwritten {
     bytes: Bytes,
     request: InProgress,
-    _permit: Option<InFlightPermit>,
+    _permit: InFlightPermit,
 }
 
 impl Unwritten {
@@ -25,7 +25,7 @@ impl Unwritten {
         mut response: Response<Full<Bytes>>,
         request: InProgress,
     ) -> Response<Full<Self>> {
-        let permit = response.extensions_mut().remove();
+        let permit = response.extensions_mut().remove().flatten();
         response.map(|body| {
             let bytes = body.into_inner().unwrap_or_default();
             Full::new(Self {

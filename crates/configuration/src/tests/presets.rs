@@ -36,18 +36,17 @@ fn kinds() -> Kinds {
 /// the rule's query, or `named` if the query has a pattern.
 fn registry(config: &Config, named: &str, labels: &[&str]) -> Registry {
     let labels: BTreeSet<Arc<str>> = labels.iter().map(|label| (*label).into()).collect();
-    let found = |query: &String| -> Arc<[Shape]> {
+    let found = |query: &String| {
         let name = query.split('{').next().filter(|name| !name.is_empty());
-        [Shape {
+        Shape {
             name: name.unwrap_or(named).into(),
             labels: labels.clone(),
-        }]
-        .into()
+        }
     };
-    let rules = &config.rules.usable;
-    let series: Vec<_> = rules.iter().map(|it| found(&it.series_query)).collect();
-    let mut registry = Registry::default();
-    registry.add_custom(rules, &series, &kinds());
+    let mut registry = Registry::new(kinds());
+    for rule in &config.rules.usable {
+        registry.add_custom(&Arc::new(rule.clone()), &[found(&rule.series_query)]);
+    }
     registry
 }
 
@@ -105,7 +104,7 @@ fn query(config: &Config, metric: &str) -> String {
     let registry = registry(config, "vllm:kv_cache_usage_perc", &["namespace", "pod"]);
     let custom = &registry.custom[&("pods".into(), metric.into())];
     let everything = Selector::everything();
-    let query = custom.query(&config.rules.usable, Some("n"), &["a"], &everything);
+    let query = custom.query(Some("n"), &["a"], &everything);
     query.unwrap()
 }
 

@@ -19,7 +19,6 @@ use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
 use configuration::Config;
 use configuration::Flags;
-use configuration::clients::Clients;
 use findings::{self, Severity};
 
 use crate::replay::past::{self, SATURATED};
@@ -165,7 +164,7 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         settings.timeout = settings.timeout.max(PATIENCE);
     }
     // A backtest reads `prometheus.url` only.
-    let promql = Clients::new(&config)?.promql;
+    let promql = config.client()?;
     let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
     for (object, hpa, file) in objects {
         let name = hpa.name.clone();

@@ -229,4 +229,9 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     let last = text.lines().last().unwrap();
     let wanted = "more requests refused verdict=\"forbidden\" left_out=950";
     assert!(last.contains(wanted), "{last}");
+    reviewer.mood(Mood::Healthy);
+    for _ in 0..1000 {
+        assert_eq!(code(&service, "/apis").await, 403);
+    }
+    assert_eq!(log.text().lines().count(), 102, "each second has its lines");
 }
