@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::explain::ReadingOutcome;
+use gpu_metrics::explain::{ExplainedReading, ReadingOutcome};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::layout::{Claim, Object, Scope};
 use gpu_metrics::line::Line;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
-use gpu_metrics::reasons::{InstantOutcome, Reasons};
+use gpu_metrics::reasons::Reasons;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -98,8 +98,8 @@ const fn is_used_percent(measure: &Measure) -> bool {
 /// framebuffer as 0 if there is no current reading.
 fn misses(measure: &Measure, reasons: &Reasons) -> bool {
     let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
-    let mut outcomes = reasons.devices.iter().flat_map(|device| &device.outcomes);
-    let is_silent = |it: &InstantOutcome| {
+    let mut outcomes = reasons.devices.iter().flat_map(|device| &device.readings);
+    let is_silent = |it: &ExplainedReading| {
         matches!(
             it.state,
             ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::NoReading
@@ -178,8 +178,8 @@ fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
         let mut rows = claim.lines.iter();
         rows.any(|row| snapshot.frame().times[row.0 as usize].newest >= since)
     };
-    let claims = layout.claims_of(device).iter();
-    let mut claims = claims.map(|claim| &layout.claims[*claim as usize]);
+    let claims = layout.claims_of(device);
+    let mut claims = claims.map(|claim| &layout.claims[claim as usize]);
     let is_other = claims.any(|claim| {
         let pod = &layout.pods[claim.pod as usize];
         let holds_fewer = pod

@@ -6,7 +6,8 @@ use crate::grid::RowId;
 use crate::layout::Object;
 use crate::outcome::devices_of;
 use crate::policy::{DeviceValue, Measure};
-use crate::reading::{Inputs, Reader};
+use crate::reading::Inputs;
+use crate::snapshot::Snapshot;
 
 /// The reason for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +61,10 @@ pub struct DeviceTimes {
     pub frozen_since: Option<Timestamp>,
 }
 
-impl Reader<'_> {
+impl Snapshot {
     /// The times of a device; `None`: it has no samples.
-    pub(crate) fn times(&self, device: u32) -> Option<DeviceTimes> {
+    #[must_use]
+    pub fn times(&self, device: u32) -> Option<DeviceTimes> {
         let now_ms = self.frame.now.millis();
         let rows = self.layout.lines_of(device).iter();
         let lines = rows.map(|row| self.frame.times[row.0 as usize]);
@@ -99,7 +101,8 @@ impl Reader<'_> {
     }
 
     /// When a value of a device was last read, however long ago.
-    pub(crate) fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
+    #[must_use]
+    pub fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
         let (end, step_ms) = (self.end(), self.frame.step_ms);
         let columns = self.signals_of(device, value).into_iter().flatten();
         let columns = columns.filter_map(|signal| self.frame.signals.get(signal.index()));
@@ -113,7 +116,7 @@ impl Reader<'_> {
 
     /// Whether a device has not been reported for longer than a window, while another device
     /// of its exporter was: in the fields of the inputs, because their queries may fail.
-    pub(crate) fn is_lost(&self, device: u32, inputs: Inputs) -> bool {
+    pub(crate) fn is_lost_in(&self, device: u32, inputs: Inputs) -> bool {
         let newest = |device: u32| {
             let values = inputs.shown_by();
             values.filter_map(|value| self.read_at(device, value)).max()
@@ -140,18 +143,20 @@ impl Reader<'_> {
     }
 
     /// Whether a live pod holds a device at the end of the window.
-    pub(crate) fn is_held_now(&self, device: u32) -> bool {
+    #[must_use]
+    pub fn is_held(&self, device: u32) -> bool {
         let end = self.end() - self.holdings.behind(device);
-        let mut claims = self.layout.claims_of(device).iter();
-        claims.any(|claim| self.holdings.get(*claim).is_current && self.holdings.holds(*claim, end))
+        let mut claims = self.layout.claims_of(device);
+        claims.any(|claim| self.holdings.get(claim).is_current && self.holdings.holds(claim, end))
     }
 
     /// Why an object has no value of a measure.
-    pub(crate) fn absence(&self, object: &Object, measure: &Measure) -> Absence {
+    #[must_use]
+    pub fn absence(&self, object: &Object, measure: &Measure) -> Absence {
         let devices: Vec<u32> = devices_of(object)
             .map(|members| members[0].device)
             .collect();
-        let unseen = self.unseen_now(object);
+        let unseen = self.unseen(object);
         let missing = |why, count| Absence::Missing {
             why,
             devices: count,
@@ -184,7 +189,7 @@ impl Reader<'_> {
         }
         let lost = times
             .iter()
-            .filter(|(device, it)| it.is_silent && self.is_lost(*device, inputs));
+            .filter(|(device, it)| it.is_silent && self.is_lost_in(*device, inputs));
         let silent = times.iter().filter(|(_, it)| it.is_silent);
         let last =
             |of: &mut dyn Iterator<Item = &(u32, DeviceTimes)>| of.map(|(_, it)| it.newest).max();
@@ -204,8 +209,12 @@ impl Reader<'_> {
 
     /// The GPUs that an object's pods request and do not hold at the end of the window, as far
     /// as they are missing by then.
-    pub(crate) fn unseen_now(&self, object: &Object) -> usize {
-        let unseen = object.pods.iter().map(|pod| self.unseen(*pod, self.end()));
+    #[must_use]
+    pub fn unseen(&self, object: &Object) -> usize {
+        let unseen = object
+            .pods
+            .iter()
+            .map(|pod| self.unseen_at(*pod, self.end()));
         unseen.map(|it| (it.own + it.shared) as usize).sum()
     }
 }

@@ -3,10 +3,11 @@
 use apimachinery::time::millis;
 
 use crate::policy::{Activity, ActivityCondition, DeviceValue};
-use crate::reading::{Reader, Run};
+use crate::reading::Run;
 use crate::signal::Unit;
+use crate::snapshot::Snapshot;
 
-impl Reader<'_> {
+impl Snapshot {
     /// Whether a device is active. It stays active for a time after its last active reading.
     pub(crate) fn activity(
         &self,
@@ -43,7 +44,7 @@ impl Reader<'_> {
             Activity::Any(conditions) => conditions,
         };
         any(conditions.iter().map(|condition| match condition {
-            ActivityCondition::Allocated => Some(self.is_held(device, instant)),
+            ActivityCondition::Allocated => Some(self.is_held_at(device, instant)),
             ActivityCondition::Above(value, threshold) => {
                 self.is_above(device, *value, *threshold, instant)
             }
@@ -62,11 +63,11 @@ impl Reader<'_> {
         never.then_some(false)
     }
 
-    /// Whether a pod holds a device.
-    pub(crate) fn is_held(&self, device: u32, instant: i64) -> bool {
+    /// Whether a pod holds a device at an instant.
+    pub(crate) fn is_held_at(&self, device: u32, instant: i64) -> bool {
         let instant = instant - self.holdings.behind(device);
-        let mut claims = self.layout.claims_of(device).iter();
-        claims.any(|claim| self.holdings.holds(*claim, instant))
+        let mut claims = self.layout.claims_of(device);
+        claims.any(|claim| self.holdings.holds(claim, instant))
     }
 }
 

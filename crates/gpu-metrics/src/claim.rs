@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 use crate::grid::RowId;
@@ -23,6 +24,7 @@ pub struct Claim {
 pub struct Holder {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
+    pub labels: Labels,
     pub node: Option<Arc<str>>,
     /// Whether it lives and is not ending.
     pub is_live: bool,

@@ -74,7 +74,7 @@ impl Holdings {
         let behind = layout.pods.iter().map(|pod| {
             let own = pod.claims.first();
             let own = own.map(|claim| layout.claims[*claim as usize].device);
-            let on_node = || layout.on_node(pod.node.as_ref()).first().copied();
+            let on_node = || layout.on_node(pod.node.as_ref()).next();
             own.or_else(on_node)
                 .map_or(latest, |device| holdings.behind(device))
         });
@@ -111,17 +111,20 @@ impl Holdings {
         let devices = (0..).take(layout.devices.len());
         let claims = devices.map(|device| layout.claims_of(device));
         for claims in claims.filter(|claims| claims.len() > 1) {
-            let live = || claims.iter().filter(|claim| self.get(**claim).is_current);
+            let live = claims.filter(|claim| self.get(*claim).is_current);
+            let live: Vec<ClaimId> = live.collect();
             let is_shared = |claim: &&ClaimId| {
                 let own = self.get(**claim);
-                let mut others = live()
-                    .filter(|other| other != claim)
-                    .map(|it| self.get(*it));
-                others.any(|other| other.since <= own.newest && own.since <= other.newest)
+                let mut others = live.iter().filter(|other| other != claim);
+                others.any(|other| {
+                    let other = self.get(*other);
+                    other.since <= own.newest && own.since <= other.newest
+                })
             };
-            let shared: Vec<ClaimId> = live().filter(is_shared).copied().collect();
-            for claim in shared {
-                self.requested[layout.claims[claim as usize].pod as usize] = None;
+            let shared = live.iter().filter(is_shared);
+            let shared: Vec<PodId> = shared.map(|it| layout.claims[*it as usize].pod).collect();
+            for pod in shared {
+                self.requested[pod as usize] = None;
             }
         }
     }

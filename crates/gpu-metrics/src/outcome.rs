@@ -4,8 +4,9 @@ use std::cell::OnceCell;
 
 use crate::layout::{Member, Object, Scope};
 use crate::policy::{DeviceValue, Shared};
-use crate::reading::{DeviceReading, Inputs, Reader};
+use crate::reading::{DeviceReading, Inputs};
 use crate::signal::SignalId;
+use crate::snapshot::Snapshot;
 use crate::tally::Readings;
 
 /// The outcome of a device for an object at an instant.
@@ -37,7 +38,7 @@ impl Outcome {
 
 /// A device of an object.
 pub(crate) struct OfDevice<'a> {
-    reader: &'a Reader<'a>,
+    snapshot: &'a Snapshot,
     object: &'a Object,
     pub(crate) members: &'a [Member],
     pub(crate) device: u32,
@@ -58,7 +59,7 @@ pub(crate) fn devices_of(object: &Object) -> impl Iterator<Item = &[Member]> {
         .chunk_by(|one, other| one.device == other.device)
 }
 
-impl Reader<'_> {
+impl Snapshot {
     /// Calls `with` for each device of an object, and its readings. The reading that all
     /// instances of a board repeat counts for the first of them.
     pub(crate) fn each_device(
@@ -86,14 +87,14 @@ impl Reader<'_> {
 
 impl<'a> OfDevice<'a> {
     fn new(
-        reader: &'a Reader<'a>,
+        snapshot: &'a Snapshot,
         object: &'a Object,
         members: &'a [Member],
         readings: &Readings,
     ) -> Self {
         let (device, inputs) = (members[0].device, readings.inputs);
-        let has_shares =
-            object.scope != Scope::Devices && reader.layout.devices[device as usize].has_processes;
+        let has_shares = object.scope != Scope::Devices
+            && snapshot.layout.devices[device as usize].has_processes;
         let shares = match inputs.shown_by().next() {
             Some(DeviceValue::GpuUtilization) => Some(SignalId::GPU_UTIL),
             Some(DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent) => {
@@ -102,11 +103,11 @@ impl<'a> OfDevice<'a> {
             _ => None,
         };
         Self {
-            reader,
+            snapshot,
             object,
             members,
             device,
-            first: readings.span.first - reader.holdings.behind(device),
+            first: readings.span.first - snapshot.holdings.behind(device),
             inputs,
             shares: shares.filter(|_| has_shares),
             repeated: Vec::new(),
@@ -115,11 +116,11 @@ impl<'a> OfDevice<'a> {
     }
 
     /// The claims of the object's pods; of a node or the cluster, all of them.
-    fn any_claim(&self, mut is: impl FnMut(u32) -> bool) -> bool {
+    fn any_claim(&self, is: impl FnMut(u32) -> bool) -> bool {
         match self.object.scope {
             Scope::Devices => {
-                let mut claims = self.reader.layout.claims_of(self.device).iter();
-                claims.any(|claim| is(*claim))
+                let mut claims = self.snapshot.layout.claims_of(self.device);
+                claims.any(is)
             }
             Scope::Pod | Scope::Pods => self.members.iter().filter_map(|it| it.claim).any(is),
         }
@@ -129,9 +130,9 @@ impl<'a> OfDevice<'a> {
     /// so it is almost always.
     #[inline]
     pub(crate) fn always_answers(&self, readings: &[DeviceReading]) -> bool {
-        let holdings = self.reader.holdings;
+        let holdings = &self.snapshot.holdings;
         let is_split =
-            self.object.scope == Scope::Pod && self.reader.policy.shared == Shared::Split;
+            self.object.scope == Scope::Pod && self.snapshot.policy.shared == Shared::Split;
         let mut readings = readings.iter();
         self.shares.is_none()
             && !self.repeated.contains(&true)
@@ -153,7 +154,7 @@ impl<'a> OfDevice<'a> {
     /// The outcome at an instant, by the time of the device's source, with this reading.
     #[inline]
     fn outcome(&self, instant: i64, seen: &DeviceReading) -> Outcome {
-        let holdings = self.reader.holdings;
+        let holdings = &self.snapshot.holdings;
         if seen.is_missing() || seen.at < self.object.created {
             // A live pod of the object holds the device.
             let is_awaited =
@@ -183,10 +184,10 @@ impl<'a> OfDevice<'a> {
     /// Whether every series of the device names a pod that holds others instead: it has got
     /// another name.
     fn is_displaced(&self, instant: i64) -> bool {
-        let (layout, holdings) = (self.reader.layout, self.reader.holdings);
+        let (layout, holdings) = (&self.snapshot.layout, &self.snapshot.holdings);
         let claims = layout.claims_of(self.device);
-        let lost = claims.iter().filter(|it| holdings.loses(**it, instant));
-        let lines = lost.map(|it| layout.claims[*it as usize].lines.len());
+        let lost = claims.filter(|it| holdings.loses(*it, instant));
+        let lines = lost.map(|it| layout.claims[it as usize].lines.len());
         let lines: usize = lines.sum();
         lines > 0 && lines == layout.lines_of(self.device).len()
     }
@@ -195,9 +196,9 @@ impl<'a> OfDevice<'a> {
     /// or what is configured for pods that share it.
     #[inline]
     fn own_share(&self, instant: i64, mut reading: DeviceReading) -> DeviceReading {
-        let (reader, policy) = (self.reader, self.reader.policy);
+        let (snapshot, policy) = (self.snapshot, &self.snapshot.policy);
         let share = self.shares.and_then(|signal| {
-            let share = reader.share(self.members, signal, &reading)?;
+            let share = snapshot.share(self.members, signal, &reading)?;
             let value = self.inputs.shown_by().next();
             let is_percent = value == Some(DeviceValue::MemoryUsedPercent);
             Some(if is_percent {
@@ -209,8 +210,8 @@ impl<'a> OfDevice<'a> {
         if let Some(share) = share {
             reading.value = share;
         } else if self.object.scope == Scope::Pod && policy.shared == Shared::Split {
-            let claims = reader.layout.claims_of(self.device).iter();
-            let holders = claims.filter(|claim| reader.holdings.holds(**claim, instant));
+            let claims = snapshot.layout.claims_of(self.device);
+            let holders = claims.filter(|claim| snapshot.holdings.holds(*claim, instant));
             reading.value /= holders.count().max(1) as f64;
         }
         reading
@@ -219,14 +220,14 @@ impl<'a> OfDevice<'a> {
     /// Whether the device has not been reported for longer than a window while another
     /// device of its exporter was.
     fn is_lost(&self) -> bool {
-        let is_lost = || self.reader.is_lost(self.device, self.inputs);
+        let is_lost = || self.snapshot.is_lost_in(self.device, self.inputs);
         *self.is_lost.get_or_init(is_lost)
     }
 
     /// Its last reading, and that reading's weight.
     pub(crate) fn last(&self) -> Option<(f64, f64)> {
         let mut shown_by = self.inputs.shown_by();
-        let end = self.reader.end();
-        shown_by.find_map(|value| self.reader.last(self.device, value, end))
+        let end = self.snapshot.end();
+        shown_by.find_map(|value| self.snapshot.last(self.device, value, end))
     }
 }

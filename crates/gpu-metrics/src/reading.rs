@@ -3,11 +3,10 @@
 use apimachinery::time::Timestamp;
 
 use crate::grid::{Reading, RowId};
-use crate::holding::Holdings;
-use crate::layout::{Layout, Member};
-use crate::policy::{DeviceValue, Measure, Over, Policy};
+use crate::layout::Member;
+use crate::policy::{DeviceValue, Measure, Over};
 use crate::signal::SignalId;
-use crate::store::Frame;
+use crate::snapshot::Snapshot;
 
 /// How far a window ends after the time that its sources have reached, so that a reading has
 /// weight as soon as it is read, milliseconds.
@@ -50,15 +49,15 @@ impl Run {
 
 /// A device's reading at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DeviceReading {
+pub(crate) struct DeviceReading {
     /// NaN without a reading.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The time of its sample.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// Its weight in a mean; for memory in percent, the whole memory in MiB.
-    pub weight: f64,
+    pub(crate) weight: f64,
     /// Whether the device is active; `None`: the reading that decides this is missing.
-    pub active: Option<bool>,
+    pub(crate) active: Option<bool>,
 }
 
 impl DeviceReading {
@@ -119,16 +118,7 @@ impl Inputs {
     }
 }
 
-/// Reads devices from a frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
-    pub(crate) frame: &'a Frame,
-    pub(crate) layout: &'a Layout,
-    pub(crate) holdings: &'a Holdings,
-    pub(crate) policy: &'a Policy,
-}
-
-impl Reader<'_> {
+impl Snapshot {
     /// The last instant of a window, by the time of a source without lateness. The window of
     /// a source ends at the time of the poll − L + 15 s, rounded down to an instant.
     pub(crate) fn end(&self) -> i64 {
@@ -137,7 +127,7 @@ impl Reader<'_> {
 
     /// The reading of a line's field at an instant, by the line's own source.
     fn of_line(&self, row: RowId, signal: SignalId, run: &mut Run) -> Option<Reading> {
-        let (frame, times) = (self.frame, &self.frame.times[row.0 as usize]);
+        let (frame, times) = (&self.frame, &self.frame.times[row.0 as usize]);
         let columns = frame.signals.get(signal.index())?;
         let behind = frame.behind(times.source);
         let (at, mut since) = (run.last - behind, run.first - behind);

@@ -3,19 +3,21 @@
 //! The instants' numbers come from the tally that computes the served number; the outcome of
 //! each device is found by the same function.
 
+use std::time::Duration;
+
 use apimachinery::time::{Timestamp, millis};
 
 use crate::absence::DeviceTimes;
 use crate::counts::Counts;
-use crate::explain::{IdleSince, Instant, ReadingOutcome};
+use crate::explain::{ExplainedReading, IdleSince, Instant, ReadingOutcome};
 use crate::grid::instant_time;
 use crate::layout::{Member, Object};
 use crate::metric::Value;
 use crate::outcome::{OfDevice, Outcome};
 use crate::policy::{Formula, Measure};
-pub use crate::reading::DeviceReading;
-use crate::reading::{Inputs, Reader, Run, Span};
+use crate::reading::{Inputs, Run, Span};
 use crate::signal::SignalId;
+use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
 use crate::window::window_ms;
 
@@ -49,37 +51,34 @@ pub struct DeviceReasons {
     /// The signal of its readings; `None`: several or none.
     pub signal: Option<SignalId>,
     pub times: Option<DeviceTimes>,
-    /// Its outcome and reading at each instant, and whether a pod held it.
-    pub outcomes: Vec<InstantOutcome>,
+    /// Its reading at each instant.
+    pub readings: Vec<ExplainedReading>,
     /// Since when it has been held and idle.
     pub idle: Option<IdleSince>,
 }
 
-/// The outcome of a device at an instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InstantOutcome {
-    pub state: ReadingOutcome,
-    pub reading: Option<DeviceReading>,
-    pub is_held: bool,
-}
-
-impl Reader<'_> {
-    pub(crate) fn reasons(
+impl Snapshot {
+    /// Explains the value of an object: [`Snapshot::evaluate`] with reasons. Not for the
+    /// original exporter's number, in which objects have no part.
+    #[must_use]
+    pub fn reasons(
         &self,
         object: &Object,
         measure: &Measure,
-        formula: Formula,
-        asked_ms: Option<i64>,
+        formula: Option<Formula>,
+        window: Option<Duration>,
     ) -> Option<Reasons> {
+        let asked_ms = window.map(millis);
+        let formula = formula.unwrap_or(self.policy.formula);
         let (span, inputs) = (self.span(asked_ms), Inputs::of(measure));
         if *measure == Measure::OriginalAverage || object.members.is_empty() {
             return None;
         }
         let readings = Readings::of(self, Some(object), inputs, span);
         let measures = std::slice::from_ref(measure);
-        let mut tallies = Tallies::of(measures, span, self.policy);
+        let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut value = Vec::new();
-        self.values(
+        self.add_values(
             object,
             &readings,
             (measures, formula),
@@ -89,12 +88,12 @@ impl Reader<'_> {
         let mut devices: Vec<DeviceReasons> = Vec::new();
         self.each_device(object, &readings, |of, own| {
             let outcomes = of.outcomes(own).zip(span.instants());
-            let outcomes = outcomes.map(|(outcome, instant)| {
-                let is_held = self.is_held(of.device, instant);
-                instant_outcome(outcome, Counts::of(*measure), is_held)
+            let readings = outcomes.map(|(outcome, instant)| {
+                let is_held = self.is_held_at(of.device, instant);
+                explained(outcome, *measure, is_held)
             });
             devices.push(DeviceReasons {
-                outcomes: outcomes.collect(),
+                readings: readings.collect(),
                 ..self.device_reasons(of, inputs, span)
             });
         });
@@ -114,13 +113,13 @@ impl Reader<'_> {
                 missing: of.missing + of.missing_at_most,
             });
         Some(Reasons {
-            window_ms: window_ms(self.policy, asked_ms),
+            window_ms: window_ms(&self.policy, asked_ms),
             end: at(span.last),
             lag_ms: lag.unwrap_or(0),
             has_several_ends: least != most,
             instants: instants.collect(),
             value: value.first().copied().flatten(),
-            unseen: self.unseen_now(object),
+            unseen: self.unseen(object),
             devices,
         })
     }
@@ -133,7 +132,7 @@ impl Reader<'_> {
             members: of.members.to_vec(),
             signal: value.and_then(|value| self.signal_of(of.device, value, span.last)),
             times: self.times(of.device),
-            outcomes: Vec::new(),
+            readings: Vec::new(),
             idle: idle.flatten(),
         }
     }
@@ -147,7 +146,7 @@ impl Reader<'_> {
             if seen.is_missing() || seen.active.is_none() {
                 break;
             }
-            if seen.active == Some(true) || !self.is_held(device, instant) {
+            if seen.active == Some(true) || !self.is_held_at(device, instant) {
                 or_longer = false;
                 break;
             }
@@ -160,18 +159,24 @@ impl Reader<'_> {
     }
 }
 
-fn instant_outcome(outcome: Outcome, counts: Counts, is_held: bool) -> InstantOutcome {
+/// The reading of a device at an instant. The count of held devices shows no numbers.
+fn explained(outcome: Outcome, measure: Measure, is_held: bool) -> ExplainedReading {
     let (state, reading) = match outcome {
-        Outcome::Answers { reading, is_held } => (counts.outcome(&reading, is_held), Some(reading)),
+        Outcome::Answers { reading, is_held } => (
+            Counts::of(measure).outcome(&reading, is_held),
+            Some(reading),
+        ),
         Outcome::ActivityUnknown { reading } => (ReadingOutcome::ActivityUnknown, Some(reading)),
         Outcome::Missing => (ReadingOutcome::Missing, None),
         Outcome::Lost => (ReadingOutcome::Lost, None),
         Outcome::Outside => (ReadingOutcome::Outside, None),
         Outcome::NoReading => (ReadingOutcome::NoReading, None),
     };
-    InstantOutcome {
+    let shown = reading.filter(|_| measure != Measure::HeldCount);
+    ExplainedReading {
+        number: shown.map(|reading| reading.value),
+        sampled: reading.map(|reading| reading.at.date()),
+        held: reading.map(|_| is_held),
         state,
-        reading,
-        is_held,
     }
 }

@@ -4,17 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::millis;
 
-use crate::absence::{Absence, DeviceTimes};
 use crate::grid::RowId;
 use crate::holding::Holdings;
 use crate::layout::{ClaimId, Layout, Member, Object};
 use crate::line::Line;
 use crate::metric::Value;
-use crate::policy::{DeviceValue, Formula, Measure, MetricSpec, Policy};
-use crate::reading::{AHEAD_MS, Inputs, Reader, Span};
-use crate::reasons::Reasons;
+use crate::policy::{Formula, Measure, MetricSpec, Policy};
+use crate::reading::{AHEAD_MS, Inputs, Span};
 use crate::source::LATENESS_MAX_MS;
 use crate::store::Frame;
 use crate::tally::{Readings, Tallies};
@@ -27,10 +25,10 @@ type KindValues = Vec<Box<[Option<Value>]>>;
 /// An immutable set of values.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    frame: Frame,
-    layout: Arc<Layout>,
-    holdings: Holdings,
-    policy: Arc<Policy>,
+    pub(crate) frame: Frame,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) holdings: Holdings,
+    pub(crate) policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
     /// In the order of the layout's tables; the cluster follows as a kind with one object.
     kinds: Vec<KindValues>,
@@ -60,23 +58,14 @@ impl Snapshot {
         snapshot
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader {
-            frame: &self.frame,
-            layout: &self.layout,
-            holdings: &self.holdings,
-            policy: &self.policy,
-        }
-    }
-
     /// The values of all kinds' objects.
     fn all(&self) -> Vec<KindValues> {
-        let (reader, measures) = (self.reader(), self.measures());
-        let span = reader.span(None);
+        let measures = self.measures();
+        let span = self.span(None);
         let families = families(&measures);
         let of_family = |family: &Vec<usize>| {
             let measures: Vec<Measure> = family.iter().map(|metric| measures[*metric]).collect();
-            self.of_family(&reader, &measures, span)
+            self.of_family(&measures, span)
         };
         let threads = threads::for_rows(self.layout.devices.len());
         let computed = threads::map(&families, threads, of_family);
@@ -94,20 +83,15 @@ impl Snapshot {
     }
 
     /// The values of measures with the same inputs, kind by kind, object by object.
-    fn of_family(
-        &self,
-        reader: &Reader<'_>,
-        measures: &[Measure],
-        span: Span,
-    ) -> Vec<Vec<Option<Value>>> {
+    fn of_family(&self, measures: &[Measure], span: Span) -> Vec<Vec<Option<Value>>> {
         let Some(first) = measures.first() else {
             return Vec::new();
         };
-        let readings = Readings::of(reader, None, Inputs::of(first), span);
+        let readings = Readings::of(self, None, Inputs::of(first), span);
         let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut values = |object: &Object, to: &mut Vec<Option<Value>>| {
             let of = (measures, self.policy.formula);
-            reader.values(object, &readings, of, &mut tallies, to);
+            self.add_values(object, &readings, of, &mut tallies, to);
         };
         let mut of_cluster = Vec::new();
         values(self.layout.cluster(), &mut of_cluster);
@@ -186,16 +170,15 @@ impl Snapshot {
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
-        let reader = self.reader();
-        let span = reader.span(window.map(millis));
+        let span = self.span(window.map(millis));
         let formula = formula.unwrap_or(self.policy.formula);
         let measures = std::slice::from_ref(measure);
         let inputs = Inputs::of(measure);
         let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut values = Vec::with_capacity(objects.len());
         let mut evaluate = |object: &Object, to: &mut Vec<Option<Value>>| {
-            let readings = Readings::of(&reader, Some(object), inputs, span);
-            reader.values(object, &readings, (measures, formula), &mut tallies, to);
+            let readings = Readings::of(self, Some(object), inputs, span);
+            self.add_values(object, &readings, (measures, formula), &mut tallies, to);
         };
         if *measure == Measure::OriginalAverage {
             // The number of the whole cluster, whatever the object.
@@ -208,43 +191,10 @@ impl Snapshot {
         values
     }
 
-    /// Explains the value of an object: [`Snapshot::evaluate`] with reasons. Not for the
-    /// original exporter's number, in which objects have no part.
-    #[must_use]
-    pub fn reasons(
-        &self,
-        object: &Object,
-        measure: &Measure,
-        formula: Option<Formula>,
-        window: Option<Duration>,
-    ) -> Option<Reasons> {
-        let formula = formula.unwrap_or(self.policy.formula);
-        self.reader()
-            .reasons(object, measure, formula, window.map(millis))
-    }
-
-    /// Why an object has no value of a measure.
-    #[must_use]
-    pub fn absence(&self, object: &Object, measure: &Measure) -> Absence {
-        self.reader().absence(object, measure)
-    }
-
-    /// The times of a device; `None`: it has no samples.
-    #[must_use]
-    pub fn times(&self, device: u32) -> Option<DeviceTimes> {
-        self.reader().times(device)
-    }
-
-    /// When a value of a device was last read, however long ago.
-    #[must_use]
-    pub fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
-        self.reader().read_at(device, value)
-    }
-
     /// Whether the pod of a claim holds its device at the end of the window.
     #[must_use]
     pub fn holds(&self, claim: ClaimId, device: u32) -> bool {
-        let end = self.reader().end() - self.holdings.behind(device);
+        let end = self.end() - self.holdings.behind(device);
         self.holdings.holds(claim, end)
     }
 
@@ -277,12 +227,6 @@ impl Snapshot {
             newest.is_some_and(|newest| newest.millis() - of.newest.millis() < of.fresh_ms)
         });
         present.filter_map(|row| layout.lines[row.0 as usize].as_deref())
-    }
-
-    /// Whether a live pod holds a device.
-    #[must_use]
-    pub fn is_held(&self, device: u32) -> bool {
-        self.reader().is_held_now(device)
     }
 
     /// The devices that live pods hold.
@@ -339,13 +283,6 @@ impl Snapshot {
     /// of its exporter was.
     #[must_use]
     pub fn is_lost(&self, device: u32) -> bool {
-        self.reader()
-            .is_lost(device, Inputs::of(&Measure::HeldCount))
-    }
-
-    /// The GPUs that an object's pods request and do not hold.
-    #[must_use]
-    pub fn unseen(&self, object: &Object) -> usize {
-        self.reader().unseen_now(object)
+        self.is_lost_in(device, Inputs::of(&Measure::HeldCount))
     }
 }

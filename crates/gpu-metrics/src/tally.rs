@@ -7,7 +7,8 @@ use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
 use crate::policy::{Measure, Policy};
-use crate::reading::{DeviceReading, Inputs, Reader, Run, Span};
+use crate::reading::{DeviceReading, Inputs, Run, Span};
+use crate::snapshot::Snapshot;
 
 /// How long a pod's GPUs may be without samples after its containers started, milliseconds.
 const GRACE_MS: i64 = 60_000;
@@ -125,14 +126,14 @@ pub(crate) struct Readings {
 impl Readings {
     /// The readings of one object's devices; `None`: of all devices.
     pub(crate) fn of(
-        reader: &Reader<'_>,
+        snapshot: &Snapshot,
         object: Option<&Object>,
         inputs: Inputs,
         span: Span,
     ) -> Self {
         let devices: Vec<u32> = match object {
             Some(object) => devices_of(object).map(|it| it[0].device).collect(),
-            None => (0..).take(reader.layout.devices.len()).collect(),
+            None => (0..).take(snapshot.layout.devices.len()).collect(),
         };
         let mut all = Vec::with_capacity(devices.len() * span.len());
         for device in devices {
@@ -145,7 +146,7 @@ impl Readings {
                     first: span.first,
                     last: span.first + place,
                 };
-                let reading = reader.read(device, inputs, &mut run);
+                let reading = snapshot.read(device, inputs, &mut run);
                 let from = usize::try_from(run.first - span.first).unwrap_or(0);
                 all[start + from..end].fill(reading);
                 end = start + from;
@@ -180,7 +181,7 @@ pub(crate) struct Unseen {
     pub(crate) shared: u32,
 }
 
-impl Reader<'_> {
+impl Snapshot {
     /// Adds up an object's readings over a span.
     pub(crate) fn tally(&self, object: &Object, readings: &Readings, to: &mut Tallies) {
         to.clear();
@@ -206,7 +207,7 @@ impl Reader<'_> {
         let pods = object.pods.iter();
         for pod in pods.filter(|pod| !self.holdings.is_complete(**pod)) {
             for (place, instant) in to.span.instants().enumerate() {
-                let unseen = self.unseen(*pod, instant);
+                let unseen = self.unseen_at(*pod, instant);
                 to.answering[place].missing += unseen.own;
                 to.answering[place].missing_at_most += unseen.shared;
                 (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None, false));
@@ -216,7 +217,7 @@ impl Reader<'_> {
 
     /// The GPUs that a pod requests and does not hold at an instant, once its containers have
     /// run for a time.
-    pub(crate) fn unseen(&self, pod: PodId, instant: i64) -> Unseen {
+    pub(crate) fn unseen_at(&self, pod: PodId, instant: i64) -> Unseen {
         let of = &self.layout.pods[pod as usize];
         let time = instant_time(
             instant - self.holdings.behind_of_pod(pod),

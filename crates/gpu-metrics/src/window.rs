@@ -7,7 +7,8 @@ use crate::layout::Object;
 use crate::metric::Value;
 use crate::outcome::Outcome;
 use crate::policy::{Formula, Measure, Over, Policy, Reducer};
-use crate::reading::{AHEAD_MS, Inputs, Reader, Span};
+use crate::reading::{AHEAD_MS, Inputs, Span};
+use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
 
 /// The default window, milliseconds.
@@ -28,11 +29,11 @@ pub fn window_ms(policy: &Policy, asked_ms: Option<i64>) -> i64 {
     set.unwrap_or(DEFAULT_MS).min(millis(policy.max_window))
 }
 
-impl Reader<'_> {
+impl Snapshot {
     /// The instants of a window, by the time of a source without lateness.
     pub(crate) fn span(&self, asked_ms: Option<i64>) -> Span {
         let step_ms = self.frame.step_ms;
-        let window_ms = window_ms(self.policy, asked_ms);
+        let window_ms = window_ms(&self.policy, asked_ms);
         let last = self.end();
         let instants = (window_ms + step_ms - 1) / step_ms;
         Span {
@@ -41,8 +42,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The values of an object, one for each of `measures`, which have the same inputs.
-    pub(crate) fn values(
+    /// Adds the values of an object, one for each of `measures`, which have the same inputs.
+    pub(crate) fn add_values(
         &self,
         object: &Object,
         readings: &Readings,

@@ -137,10 +137,9 @@ fn shared(seen: PolledSource<'_>) -> Option<Finding> {
         return None;
     }
     let holders = seen.devices().map(|(device, _)| {
-        let claims = layout.claims_of(device).iter();
-        claims
-            .filter(|claim| snapshot.is_current(**claim, device))
-            .count()
+        let claims = layout.claims_of(device);
+        let current = claims.filter(|claim| snapshot.is_current(*claim, device));
+        current.count()
     });
     let shared = holders.filter(|holders| *holders > 1);
     let shared: Vec<usize> = shared.collect();

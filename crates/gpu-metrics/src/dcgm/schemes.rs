@@ -34,14 +34,57 @@ pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
 /// The rank of the scraped pod's name.
 pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
-/// Labels that alone prove that a pod holds the device: a sharing replica, or a resource
-/// claim (docs/exporter.md, "Labels").
-const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
+/// A pair of labels that names a pod.
+struct OwnerLabels {
+    scheme: Scheme,
+    namespace: &'static str,
+    pod: &'static str,
+    /// Labels of the container, the best first.
+    containers: &'static [&'static str],
+}
 
-/// The UID of the pod, which the exporter writes beside the pod's name. It proves a bare
-/// owner, unless this looks like the exporter: scrape configurations may add the UID of
-/// the target under the same label name.
-const POD_UID: &str = "pod_uid";
+impl OwnerLabels {
+    const fn of(
+        scheme: Scheme,
+        namespace: &'static str,
+        pod: &'static str,
+        containers: &'static [&'static str],
+    ) -> Self {
+        Self {
+            scheme,
+            namespace,
+            pod,
+            containers,
+        }
+    }
+}
+
+/// The first pair that a series has names its pod (docs/numbers.md, "Whose a device is").
+const OWNERS: [OwnerLabels; 5] = {
+    let exported = &["exported_container", "container"];
+    [
+        OwnerLabels::of(
+            Scheme::Exported,
+            "exported_namespace",
+            "exported_pod",
+            exported,
+        ),
+        OwnerLabels::of(Scheme::Exported, "namespace", "exported_pod", exported),
+        OwnerLabels::of(
+            Scheme::Legacy,
+            "pod_namespace",
+            "pod_name",
+            &["container_name"],
+        ),
+        OwnerLabels::of(Scheme::Mixed, "exported_namespace", "pod", &["container"]),
+        OwnerLabels::of(Scheme::Bare, "namespace", "pod", &["container"]),
+    ]
+};
+
+/// Labels that prove that a pod holds the device: a sharing replica, a resource claim, or the
+/// UID that the exporter writes beside the pod's name (docs/exporter.md, "Labels"). Scrape
+/// configurations may add the UID of the target under the same name, but that is an exporter.
+const PROOF: [&str; 4] = ["vgpu", "dra_claim_name", "dra_device_name", "pod_uid"];
 
 /// Part of the names of exporters' pods. Bare labels that name one are those of the scraped
 /// pod.
@@ -64,48 +107,29 @@ pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
+/// The labels of a scheme that name namespace and pod.
+pub(crate) fn owner_labels(scheme: Scheme) -> Option<(&'static str, &'static str)> {
+    let of = OWNERS.iter().find(|of| of.scheme == scheme)?;
+    Some((of.namespace, of.pod))
+}
+
 /// Reads the owner (docs/numbers.md, "Whose a device is").
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {
-    let get = |name| value(labels, name);
-    let owner = |namespace: Option<&str>, pod: &str, container: Option<&str>| {
-        namespace.map(|namespace| Owner {
+    let owner = OWNERS.iter().find_map(|of| {
+        let (namespace, pod) = (value(labels, of.namespace)?, value(labels, of.pod)?);
+        let mut containers = of.containers.iter();
+        let container = containers.find_map(|name| value(labels, name));
+        let owner = Owner {
             namespace: namespace.into(),
             pod: pod.into(),
             container: container.map(Into::into),
-        })
-    };
-    let proven = PROOF.iter().any(|name| get(name).is_some());
-    if let Some(pod) = get("exported_pod") {
-        let container = get("exported_container").or_else(|| get("container"));
-        let namespace = get("exported_namespace").or_else(|| get("namespace"));
-        return Claim {
-            owner: owner(namespace, pod, container).map(|owner| (owner, Scheme::Exported)),
-            proven,
         };
-    }
-    if let (Some(namespace), Some(pod)) = (get("pod_namespace"), get("pod_name")) {
-        let owner = owner(Some(namespace), pod, get("container_name"));
-        return Claim {
-            owner: owner.map(|owner| (owner, Scheme::Legacy)),
-            proven,
-        };
-    }
-    let Some(pod) = get("pod") else {
-        return Claim::default();
-    };
-    let (namespace, scheme) = match get("exported_namespace") {
-        Some(namespace) => (Some(namespace), Scheme::Mixed),
-        None => (get("namespace"), Scheme::Bare),
-    };
-    let is_bare = scheme == Scheme::Bare;
-    if is_bare && pod.contains(EXPORTER) {
-        return Claim::default();
-    }
-    let owner = owner(namespace, pod, get("container"));
+        Some((owner, of.scheme))
+    });
     Claim {
-        owner: owner.map(|owner| (owner, scheme)),
-        proven: proven || (is_bare && get(POD_UID).is_some()),
+        owner: owner.filter(|(it, scheme)| *scheme != Scheme::Bare || !it.pod.contains(EXPORTER)),
+        proven: PROOF.iter().any(|name| value(labels, name).is_some()),
     }
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::layout::{ClaimId, Holder};
 use crate::policy::Measure;
-use crate::reasons::{DeviceReasons, InstantOutcome};
+use crate::reasons::DeviceReasons;
 use crate::series::MODEL_LABELS;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
 use super::question::{Question, field};
-use super::{ExplainedDevice, ExplainedReading, seconds};
+use super::{ExplainedDevice, seconds};
 
 /// Describes a device, limited to what the user may see.
 pub(super) fn describe(
@@ -33,7 +33,7 @@ pub(super) fn describe(
         .map(pod);
     let named = held.filter(|(pod, _)| asked == Some(&*pod.namespace));
     let pods: BTreeSet<String> = named.map(|(_, name)| name).collect();
-    let claims = layout.claims_of(of.device).iter().copied();
+    let claims = layout.claims_of(of.device);
     let holders = claims.filter(|claim| snapshot.is_current(*claim, of.device));
     let holders: BTreeSet<String> = holders.map(|claim| pod(claim).1).collect();
     let mut models = MODEL_LABELS.iter();
@@ -71,16 +71,6 @@ pub(super) fn describe(
         newest: newest_sample,
         frozen_since: times.and_then(|it| it.frozen_since).map(Timestamp::date),
         idle: of.idle.clone(),
-        readings: of.outcomes.iter().map(|it| reading(it, measure)).collect(),
-    }
-}
-
-fn reading(of: &InstantOutcome, measure: &Measure) -> ExplainedReading {
-    let shown = of.reading.filter(|_| *measure != Measure::HeldCount);
-    ExplainedReading {
-        number: shown.map(|reading| reading.value),
-        sampled: of.reading.map(|reading| reading.at.date()),
-        held: of.reading.map(|_| of.is_held),
-        state: of.state,
+        readings: of.readings.clone(),
     }
 }

@@ -38,7 +38,7 @@ pub struct Explanation {
     pub instants: Vec<Instant>,
     #[serde(default)]
     pub device_count: usize,
-    /// The devices that may be listed, in the order of their UUIDs.
+    /// The devices that may be listed, in the order of their nodes and UUIDs.
     #[serde(default)]
     pub devices: Vec<ExplainedDevice>,
     /// What was left out or is only counted, and why: one sentence each.

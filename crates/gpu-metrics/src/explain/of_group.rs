@@ -90,7 +90,7 @@ fn notes(reasons: &Reasons, named: bool) -> Vec<String> {
     let devices = reasons.devices.len();
     let at_end = |wanted: ReadingOutcome| {
         let last = reasons.devices.iter();
-        let last = last.filter_map(|device| device.outcomes.last());
+        let last = last.filter_map(|device| device.readings.last());
         last.filter(|it| it.state == wanted).count()
     };
     let times = reasons.devices.iter().filter_map(|device| device.times);

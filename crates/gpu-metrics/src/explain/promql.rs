@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use crate::dcgm::schemes::owner_labels;
 use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
 use crate::reasons::{DeviceReasons, Reasons};
 use crate::series::Scheme;
@@ -188,7 +189,7 @@ fn matchers(
             }
     );
     let layout = snapshot.layout();
-    let (namespace_label, pod_label) = labels(scheme);
+    let (namespace_label, pod_label) = owner_labels(scheme)?;
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
         Selected::All => Vec::new(),
@@ -221,14 +222,4 @@ fn matchers(
 fn few(names: impl Iterator<Item = String>) -> Option<String> {
     let names: BTreeSet<String> = names.collect();
     (names.len() <= MOST_NAMES).then(|| any_of(&names))
-}
-
-/// The labels of a scheme that name namespace and pod.
-const fn labels(scheme: Scheme) -> (&'static str, &'static str) {
-    match scheme {
-        Scheme::Exported => ("exported_namespace", "exported_pod"),
-        Scheme::Legacy => ("pod_namespace", "pod_name"),
-        Scheme::Mixed => ("exported_namespace", "pod"),
-        Scheme::Bare => ("namespace", "pod"),
-    }
 }

@@ -1,10 +1,10 @@
 //! Groups lines into devices.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{DeviceFacts, Layout, Named};
 use crate::dcgm::schemes;
+use crate::line::Line;
 use crate::policy::MigWeight;
 use crate::series::Device;
 
@@ -12,50 +12,50 @@ use crate::series::Device;
 type Placed<'a> = (Option<&'a Arc<str>>, &'a Device, &'a Named<'a>);
 
 impl Layout {
-    /// Groups lines into devices: a UUID on a node, and MIG instances of it. A line without a
-    /// node joins the first device of its UUID.
+    /// Groups lines into devices, in the order of their nodes and UUIDs: a UUID on a node, and
+    /// MIG instances of it. A line without a node joins the first device of its UUID.
     pub(super) fn find_devices(&mut self, lines: &[&Named<'_>], mig_weight: MigWeight) {
-        let keyed = lines
-            .iter()
-            .map(|named| (beginning(&named.line.device), *named));
-        let mut sorted: Vec<(u128, &Named<'_>)> = keyed.collect();
-        sorted.sort_unstable_by(|one, other| {
-            let uuids = || one.1.line.device.uuid.cmp(&other.1.line.device.uuid);
-            one.0.cmp(&other.0).then_with(uuids)
+        let mut sorted = lines.to_vec();
+        sorted.sort_by_cached_key(|named| {
+            let uuid = &named.line.device.uuid;
+            (beginning(uuid), Arc::clone(uuid))
         });
-        let is_same_uuid = |one: &(u128, &Named<'_>), other: &(u128, &Named<'_>)| {
-            one.1.line.device.uuid == other.1.line.device.uuid
-        };
-        for of_uuid in sorted.chunk_by(is_same_uuid) {
-            let mut first: BTreeMap<&Device, &Arc<str>> = BTreeMap::new();
-            for (_, named) in of_uuid {
-                if let Some(home) = named.home() {
-                    let known = first.entry(&named.line.device).or_insert(home);
-                    *known = home.min(known);
-                }
-            }
-            let placed = of_uuid.iter().map(|(_, named)| {
+        let mut placed: Vec<Placed<'_>> = Vec::with_capacity(lines.len());
+        for of_uuid in sorted.chunk_by(|one, other| uuid(one) == uuid(other)) {
+            let homes = of_uuid
+                .iter()
+                .filter_map(|named| Some((&named.line.device, named.home()?)));
+            let mut homes: Vec<_> = homes.collect();
+            homes.sort_unstable();
+            let first = |device: &Device| {
+                let place = homes.partition_point(|(known, _)| *known < device);
+                let first = homes.get(place).filter(|(known, _)| *known == device);
+                first.map(|(_, home)| *home)
+            };
+            let start = placed.len();
+            placed.extend(of_uuid.iter().map(|named| {
                 let device = &named.line.device;
-                let node = named.home().or_else(|| first.get(device).copied());
-                (node, device, *named)
-            });
-            let mut placed: Vec<Placed<'_>> = placed.collect();
-            placed.sort_unstable_by_key(|(node, device, named)| {
+                (named.home().or_else(|| first(device)), device, *named)
+            }));
+            placed[start..].sort_unstable_by_key(|(node, device, named)| {
                 (*node, *device, named.line.rank, named.row)
             });
-            for of_board in placed.chunk_by(|one, other| one.0 == other.0) {
-                self.add_board(of_board, mig_weight);
-            }
+        }
+        let is_same =
+            |one: &Placed<'_>, other: &Placed<'_>| one.0 == other.0 && uuid(one.2) == uuid(other.2);
+        let boards = placed.chunk_by(is_same);
+        let mut boards: Vec<_> = boards.map(|lines| (node_of(&lines[0]), lines)).collect();
+        boards.sort_by_cached_key(|(node, _)| (node.map(|it| beginning(it)), *node));
+        for (node, lines) in boards {
+            self.add_board(node, lines, mig_weight);
         }
     }
 
     /// Adds a GPU, its MIG instances, or both.
-    fn add_board(&mut self, lines: &[Placed<'_>], mig_weight: MigWeight) {
+    fn add_board(&mut self, node: Option<&Arc<str>>, lines: &[Placed<'_>], mig_weight: MigWeight) {
         let board = self.devices.len();
         for lines in lines.chunk_by(|one, other| one.1 == other.1) {
-            let (node, device, named) = lines[0];
-            let best = named.line.nodes.first();
-            let best = best.filter(|it| it.rank < schemes::POD_RANK);
+            let device = lines[0].1;
             let start = self.order.len();
             self.order.extend(lines.iter().map(|(.., named)| named.row));
             for (.., named) in lines {
@@ -64,7 +64,7 @@ impl Layout {
             }
             self.devices.push(DeviceFacts {
                 device: device.clone(),
-                node: node.or(best.map(|it| &it.name)).cloned(),
+                node: node.cloned(),
                 board: u32::try_from(board).unwrap_or(u32::MAX),
                 has_instances: false,
                 weight: match mig_weight {
@@ -83,12 +83,24 @@ impl Layout {
     }
 }
 
-/// The first 16 bytes of a device's UUID. Most devices differ in them, so that a comparison
-/// mostly does not read the UUIDs.
-fn beginning(device: &Device) -> u128 {
+fn uuid<'a>(named: &Named<'a>) -> &'a Arc<str> {
+    let line: &'a Arc<Line> = named.line;
+    &line.device.uuid
+}
+
+/// The node of a line, otherwise the best name that the line has for it.
+fn node_of<'a>((node, _, named): &Placed<'a>) -> Option<&'a Arc<str>> {
+    let line: &'a Arc<Line> = named.line;
+    let best = line.nodes.first().filter(|it| it.rank < schemes::POD_RANK);
+    node.or(best.map(|it| &it.name))
+}
+
+/// The first 16 bytes of a text. Most texts differ in them, so that a comparison mostly does
+/// not read the texts.
+fn beginning(text: &str) -> u128 {
     let mut bytes = [0; 16];
-    for (byte, of_name) in bytes.iter_mut().zip(device.uuid.bytes()) {
-        *byte = of_name;
+    for (byte, of_text) in bytes.iter_mut().zip(text.bytes()) {
+        *byte = of_text;
     }
     u128::from_be_bytes(bytes)
 }

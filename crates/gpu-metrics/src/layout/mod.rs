@@ -12,7 +12,8 @@ mod objects;
 mod pods;
 mod workloads;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use apimachinery::labels::Labels;
@@ -48,8 +49,8 @@ pub struct DeviceFacts {
     pub weight: f64,
     /// Whether lines of processes report shares of it.
     pub has_processes: bool,
-    lines: std::ops::Range<usize>,
-    claims: std::ops::Range<usize>,
+    lines: Range<usize>,
+    claims: Range<ClaimId>,
 }
 
 /// A device of an object; of objects that consist of pods, by one claim of a pod.
@@ -132,10 +133,6 @@ pub struct Layout {
     foreign_nodes: Vec<Arc<str>>,
     /// The clusters that series name, if they are several.
     several_clusters: Vec<Arc<str>>,
-    /// Claims by device.
-    by_device: Vec<ClaimId>,
-    /// Devices by the name of their node.
-    by_node: HashMap<Option<Arc<str>>, Vec<u32>>,
     inventory: Arc<Inventory>,
 }
 
@@ -209,29 +206,27 @@ impl Layout {
 
     /// The claims to a device.
     #[must_use]
-    pub fn claims_of(&self, device: u32) -> &[ClaimId] {
-        let claims = self
-            .devices
-            .get(device as usize)
-            .map(|it| it.claims.clone());
-        claims
-            .and_then(|claims| self.by_device.get(claims))
-            .unwrap_or(&[])
+    pub fn claims_of(&self, device: u32) -> Range<ClaimId> {
+        let of = self.devices.get(device as usize);
+        of.map_or(0..0, |it| it.claims.clone())
     }
 
     /// The other devices on a device's node.
     pub(crate) fn neighbours(&self, device: u32) -> impl Iterator<Item = u32> {
-        let node = self.devices.get(device as usize).map(|it| it.node.as_ref());
-        let devices = node.map_or(&[][..], |node| self.on_node(node));
-        devices
-            .iter()
-            .copied()
-            .filter(move |other| *other != device)
+        let of = self.devices.get(device as usize);
+        let devices = of.map_or(0..0, |it| self.on_node(it.node.as_ref()));
+        devices.filter(move |other| *other != device)
     }
 
     /// The devices on a node.
-    pub(crate) fn on_node(&self, node: Option<&Arc<str>>) -> &[u32] {
-        self.by_node.get(&node.cloned()).map_or(&[], Vec::as_slice)
+    pub(crate) fn on_node(&self, node: Option<&Arc<str>>) -> Range<u32> {
+        let place = |is_before: &dyn Fn(Option<&Arc<str>>) -> bool| {
+            let place = self
+                .devices
+                .partition_point(|it| is_before(it.node.as_ref()));
+            u32::try_from(place).unwrap_or(u32::MAX)
+        };
+        place(&|it| it < node)..place(&|it| it <= node)
     }
 
     /// The MIG instances of a GPU that has series of its own beside theirs.

@@ -1,165 +1,193 @@
 //! Gives devices and claims to objects.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use apimachinery::time::Timestamp;
 
-use super::{ClaimId, KindTable, Layout, Member, Object, PodId, Scope};
+use super::{KindTable, Layout, Member, Object, PodId, Scope};
 use crate::claim::Holder;
 use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind};
 
-impl Layout {
-    pub(super) fn find_objects(&mut self, inventory: &Inventory) {
-        let mut building = Building::default();
-        let mut by_node: HashMap<Option<Arc<str>>, Vec<u32>> = HashMap::new();
-        for (id, pod) in (0..).zip(&self.pods) {
-            let members: Vec<Member> = pod.claims.iter().map(|claim| self.member(*claim)).collect();
-            let expects = pod.is_live && (pod.requested.is_some() || pod.unseen_shared > 0);
-            building.add_pod(inventory, (id, pod), &members, expects);
-        }
-        for (place, device) in (0..).zip(&self.devices) {
-            let member = Member {
-                device: place,
-                claim: None,
-            };
-            by_node.entry(device.node.clone()).or_default().push(place);
-            building.cluster.members.push(member);
-            let is_series = inventory.authority == InventoryOrigin::Series;
-            if let Some(node) = &device.node
-                && (is_series || ClusterObject::find(&inventory.nodes, node).is_some())
-            {
-                building.node(inventory, node).members.push(member);
-            }
-        }
-        self.by_node = by_node;
-        self.cluster = std::mem::take(&mut building.cluster);
-        self.cluster.scope = Scope::Devices;
-        self.cluster.created = Timestamp::MIN;
-        self.tables = building.finish(inventory);
-    }
+/// The places of kinds in the tables under construction; those of workloads follow.
+const PODS: usize = 0;
+const NAMESPACES: usize = 1;
+const NODES: usize = 2;
 
-    fn member(&self, claim: ClaimId) -> Member {
-        Member {
-            device: self.claims[claim as usize].device,
-            claim: Some(claim),
-        }
-    }
+/// An object that pods or devices share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Group<'a> {
+    Namespace(&'a Arc<str>),
+    /// Its place in the inventory.
+    Workload(u32),
+    Node(&'a Arc<str>),
 }
 
 /// Objects under construction.
-#[derive(Default)]
-struct Building {
-    pods: Vec<Object>,
-    namespaces: BTreeMap<Arc<str>, Object>,
-    nodes: BTreeMap<Arc<str>, Object>,
-    workloads: BTreeMap<u32, Object>,
-    cluster: Object,
+struct Objects<'a> {
+    inventory: &'a Inventory,
+    tables: Vec<KindTable>,
+    /// The kind of each workload.
+    kinds: Vec<usize>,
+    /// The table and the place of each group; `None`: no such object exists.
+    places: HashMap<Group<'a>, Option<(usize, usize)>>,
 }
 
-impl Building {
-    fn add_pod(
-        &mut self,
-        inventory: &Inventory,
-        (id, pod): (PodId, &Holder),
-        members: &[Member],
-        expects: bool,
-    ) {
-        if members.is_empty() && !expects {
+impl Layout {
+    pub(super) fn find_objects(&mut self, inventory: &Inventory) {
+        let mut objects = Objects::of(inventory);
+        let mut cluster = Object {
+            scope: Scope::Devices,
+            created: Timestamp::MIN,
+            ..Object::default()
+        };
+        for (id, pod) in (0..).zip(&self.pods) {
+            let members = pod.claims.iter().map(|claim| Member {
+                device: self.claims[*claim as usize].device,
+                claim: Some(*claim),
+            });
+            let expects = pod.is_live && (pod.requested.is_some() || pod.unseen_shared > 0);
+            let expected = expects.then_some(id);
+            objects.add_pod(pod, &members.collect::<Vec<_>>(), expected);
+            cluster.pods.extend(expected);
+        }
+        let mut place = 0;
+        for devices in self.devices.chunk_by(|one, other| one.node == other.node) {
+            let members = (place..).zip(devices).map(|(device, _)| Member {
+                device,
+                claim: None,
+            });
+            let start = cluster.members.len();
+            cluster.members.extend(members);
+            place += u32::try_from(devices.len()).unwrap_or(u32::MAX);
+            if let Some(node) = &devices[0].node {
+                objects.add(Group::Node(node), &cluster.members[start..], None);
+            }
+        }
+        self.cluster = cluster;
+        self.tables = objects.finish();
+    }
+}
+
+impl<'a> Objects<'a> {
+    fn of(inventory: &'a Inventory) -> Self {
+        let table = |kind| KindTable {
+            kind,
+            objects: Vec::new(),
+        };
+        let own = [
+            ObjectKind::pod(),
+            ObjectKind::namespace(),
+            ObjectKind::node(),
+        ];
+        let mut tables: Vec<KindTable> = own.map(table).into();
+        // A kind is served while the cluster has objects of it.
+        let kinds = inventory.workloads.iter().map(|workload| {
+            let known = tables.iter().position(|it| it.kind == workload.kind);
+            known.unwrap_or_else(|| {
+                tables.push(table(workload.kind.clone()));
+                tables.len() - 1
+            })
+        });
+        Self {
+            inventory,
+            kinds: kinds.collect(),
+            tables,
+            places: HashMap::new(),
+        }
+    }
+
+    /// Adds the devices of a pod, or the GPUs that it expects, to its objects.
+    fn add_pod(&mut self, pod: &'a Holder, members: &[Member], expected: Option<PodId>) {
+        if members.is_empty() && expected.is_none() {
             return;
         }
-        let expected = expects.then_some(id);
         if pod.is_live && !members.is_empty() {
-            let listed = inventory.pod(&pod.namespace, &pod.name);
-            self.pods.push(Object {
+            self.tables[PODS].objects.push(Object {
                 namespace: Some(Arc::clone(&pod.namespace)),
                 name: Arc::clone(&pod.name),
-                labels: listed.map(|it| it.labels.clone()).unwrap_or_default(),
+                labels: pod.labels.clone(),
                 scope: Scope::Pod,
                 members: members.to_vec(),
                 pods: expected.into_iter().collect(),
                 created: pod.started,
             });
         }
-        let namespace = ClusterObject::find(&inventory.namespaces, &pod.namespace);
-        if namespace.is_some() || inventory.authority == InventoryOrigin::Series {
-            let object = self.namespaces.entry(Arc::clone(&pod.namespace));
-            let object = object.or_insert_with(|| of_cluster(&pod.namespace, namespace));
-            object.members.extend(members);
-            object.pods.extend(expected);
+        self.add(Group::Namespace(&pod.namespace), members, expected);
+        for workload in &pod.owners {
+            self.add(Group::Workload(*workload), members, expected);
         }
-        for place in &pod.owners {
-            let Some(workload) = inventory.workloads.get(*place as usize) else {
-                continue;
-            };
-            let object = self.workloads.entry(*place).or_insert_with(|| Object {
-                namespace: Some(Arc::clone(&workload.namespace)),
-                name: Arc::clone(&workload.name),
-                labels: workload.labels.clone(),
-                created: workload.created.unwrap_or(Timestamp::MIN),
-                ..Object::default()
-            });
-            object.members.extend(members);
-            object.pods.extend(expected);
-        }
-        self.cluster.pods.extend(expected);
-        if let (Some(node), Some(_)) = (&pod.node, expected) {
-            self.node(inventory, node).pods.push(id);
+        // A node has all its devices, whoever holds them.
+        if let Some(node) = pod.node.as_ref().filter(|_| expected.is_some()) {
+            self.add(Group::Node(node), &[], expected);
         }
     }
 
-    fn node(&mut self, inventory: &Inventory, name: &Arc<str>) -> &mut Object {
-        let object = self.nodes.entry(Arc::clone(name));
-        object.or_insert_with(|| Object {
-            scope: Scope::Devices,
-            ..of_cluster(name, ClusterObject::find(&inventory.nodes, name))
-        })
-    }
-
-    fn finish(self, inventory: &Inventory) -> Vec<KindTable> {
-        let table = |kind, objects: Vec<Object>| KindTable { kind, objects };
-        let mut tables = vec![
-            table(ObjectKind::pod(), self.pods),
-            table(
-                ObjectKind::namespace(),
-                self.namespaces.into_values().collect(),
-            ),
-            table(ObjectKind::node(), self.nodes.into_values().collect()),
-        ];
-        for (place, object) in self.workloads {
-            let kind = &inventory.workloads[place as usize].kind;
-            let known = tables.iter().position(|it| it.kind == *kind);
-            let at = known.unwrap_or_else(|| {
-                tables.push(table(kind.clone(), Vec::new()));
-                tables.len() - 1
-            });
-            tables[at].objects.push(object);
-        }
-        // A kind is served while the cluster has objects of it.
-        for workload in &inventory.workloads {
-            if !tables.iter().any(|it| it.kind == workload.kind) {
-                tables.push(table(workload.kind.clone(), Vec::new()));
+    fn add(&mut self, group: Group<'a>, members: &[Member], expected: Option<PodId>) {
+        let place = match self.places.get(&group) {
+            Some(known) => *known,
+            None => {
+                let place = self.object(group).map(|(table, object)| {
+                    self.tables[table].objects.push(object);
+                    (table, self.tables[table].objects.len() - 1)
+                });
+                self.places.insert(group, place);
+                place
             }
+        };
+        if let Some((table, place)) = place {
+            let object = &mut self.tables[table].objects[place];
+            object.members.extend(members);
+            object.pods.extend(expected);
         }
-        for table in &mut tables {
-            table.objects.retain(|object| !object.members.is_empty());
-            table
-                .objects
-                .iter_mut()
-                .for_each(|it| it.members.sort_unstable());
+    }
+
+    /// The empty object of a group, and its table.
+    fn object(&self, group: Group<'a>) -> Option<(usize, Object)> {
+        let inventory = self.inventory;
+        let of = |objects: &'a [ClusterObject], name: &str| {
+            ClusterObject::find(objects, name).map(|it| (&it.labels, it.created))
+        };
+        let (table, namespace, name, known) = match group {
+            Group::Namespace(name) => (NAMESPACES, None, name, of(&inventory.namespaces, name)),
+            Group::Node(name) => (NODES, None, name, of(&inventory.nodes, name)),
+            Group::Workload(place) => {
+                let own = inventory.workloads.get(place as usize)?;
+                let known = Some((&own.labels, own.created));
+                (
+                    self.kinds[place as usize],
+                    Some(&own.namespace),
+                    &own.name,
+                    known,
+                )
+            }
+        };
+        if known.is_none() && inventory.authority == InventoryOrigin::Cluster {
+            return None;
+        }
+        let (labels, created) = known.unzip();
+        let object = Object {
+            namespace: namespace.cloned(),
+            name: Arc::clone(name),
+            labels: labels.cloned().unwrap_or_default(),
+            scope: match group {
+                Group::Node(_) => Scope::Devices,
+                Group::Namespace(_) | Group::Workload(_) => Scope::Pods,
+            },
+            created: created.flatten().unwrap_or(Timestamp::MIN),
+            ..Object::default()
+        };
+        Some((table, object))
+    }
+
+    fn finish(mut self) -> Vec<KindTable> {
+        for table in &mut self.tables {
             let objects = &mut table.objects;
+            objects.retain(|object| !object.members.is_empty());
+            objects.iter_mut().for_each(|it| it.members.sort_unstable());
             objects.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         }
-        tables.sort_by(|a, b| a.kind.cmp(&b.kind));
-        tables
-    }
-}
-
-fn of_cluster(name: &Arc<str>, object: Option<&ClusterObject>) -> Object {
-    Object {
-        name: Arc::clone(name),
-        labels: object.map(|it| it.labels.clone()).unwrap_or_default(),
-        created: object.and_then(|it| it.created).unwrap_or(Timestamp::MIN),
-        ..Object::default()
+        self.tables.sort_by(|a, b| a.kind.cmp(&b.kind));
+        self.tables
     }
 }

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 use super::nodes::is_shared;
@@ -65,15 +66,13 @@ impl Layout {
             if self.instances_of(device).any(is_named) {
                 continue;
             }
-            let id = self.claims.len();
+            let id = u32::try_from(self.claims.len()).unwrap_or(u32::MAX);
             let claims = &mut self.devices[device as usize].claims;
             if claims.start == claims.end {
                 claims.start = id;
             }
             claims.end = id + 1;
-            let id = u32::try_from(id).unwrap_or(u32::MAX);
             self.pods[pod as usize].claims.push(id);
-            self.by_device.push(id);
             self.claims.push(Claim {
                 device,
                 pod,
@@ -147,8 +146,8 @@ impl<'a> Pods<'a> {
         if let Some(id) = self.listed.get(&std::ptr::from_ref(pod)) {
             return *id;
         }
-        let listed = self.inventory.pod(&pod.namespace, &pod.name);
-        let is_listed = listed.is_some_and(|listed| std::ptr::eq(listed, pod));
+        let listed = self.inventory.pods.as_ptr_range();
+        let is_listed = listed.contains(&std::ptr::from_ref(pod));
         let on_shared = pod
             .node
             .as_deref()
@@ -157,6 +156,7 @@ impl<'a> Pods<'a> {
         let id = self.add(Holder {
             namespace: Arc::clone(&pod.namespace),
             name: Arc::clone(&pod.name),
+            labels: pod.labels.clone(),
             node: pod.node.clone(),
             is_live,
             started: pod.started.unwrap_or(Timestamp::MIN),
@@ -183,6 +183,7 @@ impl<'a> Pods<'a> {
         let id = self.add(Holder {
             namespace: Arc::clone(namespace),
             name: Arc::clone(name),
+            labels: Labels::default(),
             node: None,
             is_live: is_series,
             started: Timestamp::MIN,
