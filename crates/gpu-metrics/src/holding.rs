@@ -259,11 +259,19 @@ fn end_of(
         !claim.lines.contains(row) && Some(of.source) == source && of.newest > newest
     });
     let later: Vec<RowId> = later.collect();
-    let fresh_ms = times().map(|it| it.fresh_ms).max().unwrap_or(0);
-    let silent = Timestamp::from_millis(newest.millis() + fresh_ms);
+    // A pod that is not known had ended when the pods were first listed, and a scrape interval
+    // after its last sample if two have passed.
+    let listed = layout.inventory().listed.filter(|_| !pod.is_live);
+    let last = times().map(|it| {
+        let heard_ms = frame.now.millis() - frame.sources.lag_ms(it.source);
+        let is_over = heard_ms - newest.millis() > 2 * it.scrape_ms;
+        newest.millis() + if is_over { it.scrape_ms } else { it.fresh_ms }
+    });
+    let last = Timestamp::from_millis(last.max().unwrap_or(i64::MAX));
+    let last = listed.map_or(last, |listed| listed.min(last));
     match frame.first_after(&later, newest) {
-        Some(released) => released.min(silent),
+        Some(released) => released.min(last),
         None if is_series => Timestamp::MAX,
-        None => silent,
+        None => last,
     }
 }

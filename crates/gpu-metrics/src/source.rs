@@ -31,6 +31,8 @@ pub struct Source {
     pub scrape_ms: Option<i64>,
     /// L, milliseconds.
     pub lag_ms: i64,
+    /// How late its samples may be: longer than L if none was measured.
+    latest_ms: i64,
     is_measured: bool,
 }
 
@@ -67,6 +69,8 @@ pub(crate) struct Heard {
     pub(crate) late_ms: Option<i64>,
     /// The age of its first sample when that was read.
     pub(crate) age_ms: i64,
+    /// F by S.
+    pub(crate) fresh_ms: i64,
 }
 
 impl Sources {
@@ -80,6 +84,7 @@ impl Sources {
             job: Arc::clone(job),
             scrape_ms: None,
             lag_ms: 0,
+            latest_ms: 0,
             is_measured: false,
         };
         let id = if let Some(id) = self.free.pop() {
@@ -123,28 +128,33 @@ impl Sources {
     }
 
     pub(crate) fn longest_lag_ms(&self) -> i64 {
-        self.all.iter().map(|it| it.lag_ms).max().unwrap_or(0)
+        self.all.iter().map(|it| it.latest_ms).max().unwrap_or(0)
     }
 
     /// Measures S and L from the lines after a round. Without a line that was read lately, L
-    /// stays. Before any lateness is measured, L is the lower quartile of the ages.
+    /// stays. Before any lateness is measured, L is the lower quartile of the ages, but not more
+    /// than F: an older sample shows silence.
     pub(crate) fn measure(&mut self, lines: impl Iterator<Item = Heard>) {
-        let mut of_sources = vec![[const { Vec::new() }; 3]; self.all.len()];
+        let mut of_sources = vec![(Vec::new(), Vec::new(), Vec::new()); self.all.len()];
         for line in lines {
-            let Some([scrapes, late, ages]) = of_sources.get_mut(usize::from(line.source.0)) else {
+            let Some((scrapes, late, ages)) = of_sources.get_mut(usize::from(line.source.0)) else {
                 continue;
             };
             scrapes.extend(line.scrape_ms);
             late.extend(line.late_ms);
-            ages.push(line.age_ms);
+            ages.push((line.age_ms, line.fresh_ms));
         }
-        for (source, [scrapes, late, ages]) in self.all.iter_mut().zip(&mut of_sources) {
+        for (source, (scrapes, late, ages)) in self.all.iter_mut().zip(&mut of_sources) {
             source.scrape_ms = at_share(scrapes, 1, 2).or(source.scrape_ms);
             let late_ms = at_share(late, 1, 2);
             source.is_measured |= late_ms.is_some();
-            let is_measured = source.is_measured;
-            let age_ms = || at_share(ages, 1, 4).filter(|_| !is_measured);
-            source.lag_ms = late_ms.or_else(age_ms).unwrap_or(source.lag_ms);
+            if let Some(late_ms) = late_ms {
+                (source.lag_ms, source.latest_ms) = (late_ms, late_ms);
+            } else if let Some((age_ms, fresh_ms)) = at_share(ages, 1, 4)
+                && !source.is_measured
+            {
+                (source.lag_ms, source.latest_ms) = (age_ms.min(fresh_ms), age_ms);
+            }
         }
     }
 

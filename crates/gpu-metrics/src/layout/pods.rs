@@ -188,7 +188,7 @@ impl<'a> Pods<'a> {
             is_live: is_series,
             started: Timestamp::MIN,
             running_since: None,
-            ended: inventory.listed,
+            ended: None,
             requested: None,
             is_uncounted: is_series,
             unseen_shared: 0,

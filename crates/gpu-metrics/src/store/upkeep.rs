@@ -42,12 +42,13 @@ impl Store {
         let (policy, sources) = (&self.policy, &self.sources.clone());
         let heard = slots.map(|slot| {
             let read_ms = now.millis() - slot.gaps.read.millis();
-            let is_read = read_ms <= fresh_ms(policy, scrape_ms(policy, sources, slot));
+            let fresh_ms = fresh_ms(policy, scrape_ms(policy, sources, slot));
             Heard {
                 source: slot.source,
                 scrape_ms: slot.gaps.scrape_ms(),
-                late_ms: slot.gaps.late_ms().filter(|_| is_read),
+                late_ms: slot.gaps.late_ms().filter(|_| read_ms <= fresh_ms),
                 age_ms: i64::from(slot.gaps.age_ms),
+                fresh_ms,
             }
         });
         self.sources.measure(heard);

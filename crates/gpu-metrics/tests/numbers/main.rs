@@ -10,11 +10,9 @@
 
 mod answers;
 mod cases;
-mod h100;
 mod notation;
 mod polled;
 mod polls;
-mod properties;
 mod scene;
 mod situations;
 mod weather;

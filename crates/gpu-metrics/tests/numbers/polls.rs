@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::answers::{Answers, close};
 use super::polled::{Line, detected, line, pod, poll, with_cluster};
-use super::scene::{Scene, ZERO, at, json, key, policy, sample, samples};
+use super::scene::{SENTINEL, Scene, at, policy, sample, samples};
 use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
+use simulator::random::Noise;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "gpu_memory_utilization";
@@ -75,23 +76,6 @@ fn started(scrape: f64) -> Scene {
     scene
 }
 
-fn scrape(scene: &Scene) -> f64 {
-    scene.pipeline.store().shortest_scrape_ms().unwrap() as f64 / 1000.0
-}
-
-#[test]
-fn the_first_read_shows_the_scrape_interval() {
-    for interval in [1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 300.0] {
-        assert_eq!(scrape(&started(interval)), interval);
-    }
-    // Without gaps it is that of the job.
-    let mut scene = started(60.0);
-    let new = "UUID=B job=dcgm instance=new namespace=n pod=q";
-    scene.feed_at(MCU, new, &[sample(0.0, 40.0)], at(5.0));
-    scene.snapshot_at(at(5.0));
-    assert_eq!(scrape(&scene), 60.0);
-}
-
 #[test]
 fn ended_jobs_are_removed() {
     let mut scene = started(15.0);
@@ -131,35 +115,6 @@ fn a_range_reaches_back_to_the_last_sample_and_at_most_as_far_as_a_start() {
     assert!(range(&scene, SignalId::FB_USED, 300.0) < 200);
 }
 
-#[test]
-fn absurd_sample_times_change_no_interval_and_no_range() {
-    let mut scene = started(15.0);
-    for year in 1..50 {
-        let (years, value) = (f64::from(year) * 31_536_000.0, f64::from(year));
-        let absurd = [sample(-years, value), sample(years, value)];
-        scene.feed_at(MCU, POD, &absurd, at(value));
-        scene.snapshot_at(at(value));
-    }
-    assert_eq!(scrape(&scene), 15.0);
-    let range = scene.pipeline.range(MCU, at(60.0));
-    assert!(range < Duration::from_secs(120), "{range:?}");
-}
-
-#[test]
-fn a_label_text_without_a_name_may_be_that_of_two_signals() {
-    let mut scene = detected(None);
-    let text = json(POD);
-    for (signal, value) in [(MCU, 40.0), (SignalId::GPU_UTIL, 70.0)] {
-        let mut batch = Batch::new(signal);
-        batch.begin_series(key(&text), &text);
-        (-4..=0).for_each(|place| batch.push(sample(15.0 * f64::from(place), value)));
-        scene.pipeline.take(&batch, ZERO);
-    }
-    let answers = Answers::new(scene.snapshot_at(at(1.0)));
-    close(answers.of("pods n/p", MEAN), 40.0);
-    close(answers.of("pods n/p", "gpu_utilization"), 70.0);
-}
-
 /// Values that show their time: each minute adds one percent.
 fn dated(number: usize) -> Line {
     let (labels, mut samples) = line(&pod(number, "a"), 0.0, (15.0, 1.0), ALWAYS);
@@ -171,43 +126,29 @@ fn dated(number: usize) -> Line {
 }
 
 #[test]
-fn a_sample_of_the_far_future_moves_no_window() {
+fn absurd_sample_times_move_no_window_and_change_no_interval_and_no_range() {
     let run = |extra: bool| {
         let lines: Vec<Line> = (0..2).map(dated).collect();
         let mut scene = detected(None);
-        let samples = [-16.0, -1.0, 5e9].map(|second| sample(second, 40.0));
+        let years = (-50..50).map(|year| f64::from(year) * 31_536_000.0);
+        let absurd = years
+            .chain([-16.0, -1.0, 5e9])
+            .map(|secs| sample(secs, 40.0));
+        let absurd: Vec<Sample> = absurd.collect();
         let ended = "UUID=Z gpu=0 job=z instance=z namespace=n pod=z";
         for labels in [&lines[0].0, ended].into_iter().filter(|_| extra) {
-            scene.feed_at(MCU, labels, &samples, at(0.0));
+            scene.feed_at(MCU, labels, &absurd, at(0.0));
         }
         let polls = (0..300).map(|place| {
             let answers = Answers::new(poll(&mut scene, &lines, f64::from(place) * 5.0));
-            (answers.of("pods n/a0", MEAN), answers.of("cluster", MEAN))
+            let range = scene.pipeline.range(MCU, at(f64::from(place) * 5.0));
+            let values = ["pods n/a0", "cluster"].map(|of| answers.of(of, MEAN));
+            (values, scene.pipeline.store().shortest_scrape_ms(), range)
         });
         polls.collect::<Vec<_>>()
     };
     // Equal once the extra samples are forgotten; until then the value is missing.
     assert_eq!(run(false)[260..], run(true)[260..]);
-}
-
-#[test]
-fn a_store_that_returns_more_than_the_range_silences_no_device() {
-    let lines: Vec<Line> = (0..3).map(dated).collect();
-    let mut scene = detected(None);
-    for place in 0..60 {
-        let now = f64::from(place) * 5.0;
-        for (labels, samples) in &lines {
-            let is_there = |sample: &&Sample| sample.at <= at(now);
-            let samples = samples.iter().filter(is_there).copied();
-            let given: Vec<Sample> = [sample(now - 3600.0, 40.0)]
-                .into_iter()
-                .chain(samples)
-                .collect();
-            scene.feed_at(MCU, labels, &given, at(now));
-        }
-        let value = Answers::new(scene.snapshot_at(at(now))).of("pods n/a0", MEAN);
-        assert!(value.is_some(), "at {now}");
-    }
 }
 
 #[test]
@@ -307,5 +248,55 @@ fn a_switch_between_two_stores_changes_no_value() {
                 }
             }
         }
+    }
+}
+
+/// Samples of one GPU and five pods in turn, each delayed by up to 20 s: jittered, invalid, and
+/// some twice.
+fn stream(seed: u64) -> Vec<(String, Sample, f64)> {
+    let noise = Noise::new(seed);
+    let scrapes = (0..80).map(|place| {
+        let draw = |part| noise.at(place).at(part);
+        let (device, scrape) = (draw(0).below(5), place / 4);
+        let value = match draw(1).below(10) {
+            0 => f64::NAN,
+            1 => SENTINEL,
+            _ => draw(2).below(101) as f64,
+        };
+        let secs = 15.0 * scrape as f64 + draw(3).between(-0.4, 0.4);
+        let labels = format!("UUID=G{} namespace=n pod=a{}", device.min(3), device % 3);
+        (labels, sample(secs, value), draw(4).between(0.0, 20.0))
+    });
+    scrapes.collect()
+}
+
+#[test]
+fn values_depend_on_the_samples_alone_and_not_on_the_order_of_their_arrival() {
+    let values = |stream: &[(String, Sample, f64)]| {
+        let mut scene = Scene::new(policy(120));
+        for (labels, sample, _) in stream {
+            scene.feed(MCU, labels, &[*sample]);
+        }
+        let answers = Answers::new(scene.snapshot_at(at(300.0)));
+        let of = [
+            "pods n/a0",
+            "pods n/a1",
+            "pods n/a2",
+            "namespaces n",
+            "cluster",
+        ];
+        let of = of.map(|of| [MEAN, SUM, "gpu_held_count"].map(|metric| answers.of(of, metric)));
+        of.map(|of| of.map(|value| value.map(f64::to_bits)))
+    };
+    let clock = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() * 1000;
+    for seed in clock..clock + 100 {
+        let mut stream = stream(seed);
+        stream.sort_by_key(|(_, sample, _)| sample.at);
+        let wanted = values(&stream);
+        let arrival =
+            |(_, sample, late): &(String, Sample, f64)| sample.at.millis() + (late * 1000.0) as i64;
+        stream.sort_by_key(arrival);
+        stream.extend_from_within(20..60);
+        assert_eq!(values(&stream), wanted, "seed {seed}");
     }
 }

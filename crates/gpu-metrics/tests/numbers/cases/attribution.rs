@@ -81,12 +81,12 @@ B job=d instance=a Hostname=renamed: ·*3 20*2
 = foreign -; cluster 30; p 40
 
 # a pod that moved to another node has only the GPUs of its own node
-// A StatefulSet's pod had GPU A on node-2 until 45 and has GPU B on node-1 since. At 60 A has
-// its last reading, at 75 both, at 90 and 105 B alone.
-window 60; pods p@50; nodes node-2; was p node-2 0
+// A StatefulSet's pod had GPU A on node-2 until 45 and has GPU B on node-1 since. The window
+// begins later.
+window 60; pods p@50; nodes node-2; was p node-2 0 45
 A p job=d instance=node-2 Hostname=node-2: 80*3
 B p job=d instance=node-1 Hostname=node-1: ·*4 20*3
-= p 20; namespace sum 220/4; deployment sum 220/4
+= p 20; namespace sum 20; deployment sum 20
 
 # a free device and lines of processes have lost no labels
 window 60; pods p

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::build::Built;
-use super::cluster::NAMESPACE;
-use super::content::Store;
-use super::oracle::{Group, Oracle};
-use super::replica::{METRICS, Replica};
-use super::times::Between;
+use super::oracle::{Bounds, Group, Oracle};
+use super::replica::{METRICS, NAMESPACE, Replica, signals};
+use super::store::Store;
 use super::world::World;
 
 /// The start of the first replica, long before the first check.
@@ -16,8 +13,7 @@ const START: f64 = -400.0;
 /// How far back a starting replica reads, in seconds.
 const READ_BACK: f64 = 1200.0;
 
-/// Values that differ by less than this share of a bound are equal: S is in whole
-/// seconds.
+/// Values that differ by less than this share of a bound are equal.
 const SAME: f64 = 0.005;
 
 /// Replicas whose values differ by more than this share disagree.
@@ -29,6 +25,9 @@ const SLOW: f64 = 59.0;
 /// The least share of the time with a value, where one can be known.
 const PRESENT: f64 = 0.999;
 
+/// The most broken promises that are kept.
+const MOST_BROKEN: usize = 20;
+
 /// How often a value was served that can be known.
 #[derive(Default)]
 struct Presence {
@@ -38,16 +37,9 @@ struct Presence {
     first: Option<String>,
 }
 
-/// The most broken promises that are kept.
-const MOST_BROKEN: usize = 20;
-
-/// Objects that have the values of one group.
+/// An object that has the values of a group.
 struct Asked {
     group: Group,
-    objects: Vec<Object>,
-}
-
-struct Object {
     resource: &'static str,
     name: String,
     /// The number of consecutive polls at which the replicas disagreed, by metric.
@@ -55,59 +47,52 @@ struct Object {
 }
 
 /// All objects that are queried in a world, pods first.
-fn asked(built: &Built) -> Vec<Asked> {
-    let ask = |group, resources: &[&'static str], name: &str| Asked {
+fn asked(world: &World) -> Vec<Asked> {
+    let ask = |group, resource, name: &str| Asked {
         group,
-        objects: resources
-            .iter()
-            .map(|resource| Object {
-                resource,
-                name: name.to_owned(),
-                apart: Default::default(),
-            })
-            .collect(),
+        resource,
+        name: name.to_owned(),
+        apart: Default::default(),
     };
-    let pods = built.pods.iter().enumerate();
+    let pods = world.pods.iter().enumerate();
     let mut all: Vec<Asked> = pods
-        .map(|(number, pod)| ask(Group::Pod(number), &["pods"], &pod.name))
+        .map(|(number, pod)| ask(Group::Pod(number), "pods", &pod.name))
         .collect();
-    let workloads: BTreeSet<&'static str> = built.pods.iter().map(|pod| pod.workload).collect();
-    for name in workloads {
-        all.push(ask(Group::Workload(name), &["deployments.apps"], name));
-    }
-    all.push(ask(Group::Namespace, &["namespaces"], NAMESPACE));
-    all.push(ask(Group::Cluster, &["cluster"], ""));
+    let workloads: BTreeSet<&str> = world.pods.iter().map(|pod| pod.workload).collect();
+    let workloads = workloads.into_iter();
+    all.extend(workloads.map(|name| ask(Group::Workload(name), "deployments.apps", name)));
+    all.push(ask(Group::Namespace, "namespaces", NAMESPACE));
+    all.push(ask(Group::Cluster, "cluster", ""));
     all
 }
 
 /// Runs a world to its end, and returns the broken promises, each with its time.
 pub(super) fn run(world: &World) -> Vec<String> {
-    let built = Built::new(world);
-    let store = Store::new(world, &built);
+    let store = Store::new(world);
+    let signals = signals(world).len();
     let mut run = Run {
-        oracle: Oracle::new(world, &built, &store),
+        oracle: Oracle::new(world, &store),
         presence: Default::default(),
         broken: Vec::new(),
     };
-    let mut all = asked(&built);
-    let mut first = Replica::new(world, &built, START);
+    let mut all = asked(world);
+    let mut first = Replica::new(world, START);
     let mut second: Option<Replica> = None;
     let mut now = START;
     while now < world.secs {
         // Served values are oldest just before a poll.
         run.look_at_all(&mut all, (&first, None), now);
-        first.poll(world, &built, &store, now);
-        if (0..2).any(|signal| !world.refuses(signal, now)) {
-            run.oracle.times.read(&built, now);
+        first.poll(world, &store, now);
+        if (0..signals).any(|signal| !world.refuses(signal, now)) {
+            run.oracle.hear(now);
         }
         if now >= world.restart {
-            second
-                .get_or_insert_with(|| Replica::new(world, &built, now))
-                .poll(world, &built, &store, now);
+            let second = second.get_or_insert_with(|| Replica::new(world, now));
+            second.poll(world, &store, now);
         }
         let ready = second.as_ref().filter(|second| second.ready);
         run.look_at_all(&mut all, (&first, ready), now);
-        now += world.poll();
+        now += world.poll;
     }
     for Presence { served, of, first } in run.presence {
         if f64::from(served) < PRESENT * f64::from(of) {
@@ -129,14 +114,19 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn look_at_all(&mut self, all: &mut [Asked], replicas: (&Replica, Option<&Replica>), now: f64) {
+        let pods = &self.oracle.world.pods;
+        let lives = |group| match group {
+            Group::Pod(pod) => pods[pod].lives.contains(&now),
+            _ => true,
+        };
         if let Some(read) = replicas.0.read.filter(|_| now > 0.0) {
-            for asked in all {
+            for asked in all.iter_mut().filter(|asked| lives(asked.group)) {
                 self.look(asked, replicas, (now, read));
             }
         }
     }
 
-    /// Checks the objects of one group at one poll.
+    /// Checks one object at one poll.
     fn look(
         &mut self,
         asked: &mut Asked,
@@ -144,53 +134,50 @@ impl Run<'_> {
         (now, read): (f64, f64),
     ) {
         let group = asked.group;
-        let of_pod = match group {
-            Group::Pod(pod) if !self.oracle.built.pods[pod].lives.contains(&now) => return,
-            Group::Pod(_) => true,
-            _ => false,
-        };
-        let metrics = if of_pod { &METRICS[..1] } else { &METRICS[..] };
         let known = self.oracle.is_known(group, now, read);
         let may = self.oracle.may_be_served(group, now, read);
         // A GPU is held as long as any signal reports it.
-        let half_read = now - read > self.oracle.world.poll();
+        let half_read = now - read > self.oracle.world.poll;
         // Between polls values do not change, but only age.
         let truth = (read >= now).then(|| self.oracle.truth(group, now, read));
-        for object in &mut asked.objects {
-            let of = |replica: &Replica, metric| {
-                replica.value(object.resource, &object.name, metric, now)
-            };
-            let values: Vec<Option<f64>> = metrics.iter().map(|metric| of(first, metric)).collect();
-            let others = second.map(|second| metrics.iter().map(|metric| of(second, metric)));
-            let others: Option<Vec<Option<f64>>> = others.map(Iterator::collect);
-            for (metric, value) in values.iter().enumerate() {
-                if known {
-                    self.presence(object, metric, *value, now);
+        let count = if matches!(group, Group::Pod(_)) {
+            1
+        } else {
+            METRICS.len()
+        };
+        for metric in 0..count {
+            let of = |it: &Replica| it.value(asked.resource, &asked.name, METRICS[metric], now);
+            let value = of(first);
+            if known {
+                self.presence(asked, metric, value, now);
+            }
+            if value.is_some() && !may[metric] && (metric < 2 || !half_read) {
+                self.breaks(asked, metric, now, "is overdue");
+            }
+            match (value, &truth) {
+                (Some(_), Some(None)) => self.breaks(asked, metric, now, "has a value of nothing"),
+                (Some(value), Some(Some(bounds))) => {
+                    self.truth((asked, metric), value, bounds[metric], now);
                 }
-                if value.is_some() && !may[metric] && (metric < 2 || !half_read) {
-                    self.breaks(object, metric, now, "is overdue");
-                }
-                if let (Some(value), Some(truth)) = (value, &truth) {
-                    self.truth(object, metric, *value, truth.map(|of| of[metric]), now);
-                }
-                if let Some(others) = &others {
-                    self.agreement((group, object), metric, (*value, others[metric]), now);
-                }
+                _ => {}
+            }
+            if let Some(other) = second.map(of) {
+                self.agreement(asked, metric, (value, other), now);
             }
         }
     }
 
-    fn breaks(&mut self, object: &Object, metric: usize, now: f64, what: &str) {
+    fn breaks(&mut self, asked: &Asked, metric: usize, now: f64, what: &str) {
         if self.broken.len() < MOST_BROKEN {
-            let (metric, Object { resource, name, .. }) = (METRICS[metric], object);
+            let (metric, Asked { resource, name, .. }) = (METRICS[metric], asked);
             let broken = format!("{now:.0} s: {metric} of {resource} {name} {what}");
             self.broken.push(broken);
         }
     }
 
     /// Checks that a value is served if it can be known.
-    fn presence(&mut self, object: &Object, metric: usize, value: Option<f64>, now: f64) {
-        let presence = match (object.resource, metric) {
+    fn presence(&mut self, asked: &Asked, metric: usize, value: Option<f64>, now: f64) {
+        let presence = match (asked.resource, metric) {
             ("pods", _) => &mut self.presence[0],
             ("deployments.apps", 1) => &mut self.presence[1],
             _ => &mut self.presence[2],
@@ -198,37 +185,26 @@ impl Run<'_> {
         presence.of += 1;
         presence.served += u32::from(value.is_some());
         if value.is_none() {
-            let absent = || format!("{} {} at {now:.0} s", object.resource, object.name);
+            let absent = || format!("{} {} at {now:.0} s", asked.resource, asked.name);
             presence.first.get_or_insert_with(absent);
         }
     }
 
-    /// Checks that a served value is within its bounds, and that unknown is never
-    /// zero.
-    fn truth(
-        &mut self,
-        object: &Object,
-        metric: usize,
-        value: f64,
-        truth: Option<Between<f64>>,
-        now: f64,
-    ) {
-        let Some(bounds) = truth else {
-            return self.breaks(object, metric, now, "has a value of nothing");
-        };
-        // GPUs of a world are never idle.
-        let unknown = value == 0.0 && metric < 2;
+    /// Checks that a value is within its bounds. GPUs of a world are never idle, so unknown is
+    /// never zero.
+    fn truth(&mut self, (asked, metric): (&Asked, usize), value: f64, bounds: Bounds, now: f64) {
         let same = SAME * bounds.high;
+        let unknown = value == 0.0 && metric < 2;
         if unknown || value < bounds.low - same || value > bounds.high + same {
             let what = format!("is {value:.2}, not within {bounds:?}");
-            self.breaks(object, metric, now, &what);
+            self.breaks(asked, metric, now, &what);
         }
     }
 
     /// Checks that two replicas do not disagree at two consecutive polls.
     fn agreement(
         &mut self,
-        (group, object): (Group, &mut Object),
+        asked: &mut Asked,
         metric: usize,
         (one, other): (Option<f64>, Option<f64>),
         now: f64,
@@ -237,11 +213,11 @@ impl Run<'_> {
         let apart = one.zip(other).map_or(0.0, |(one, other)| {
             (one - other).abs() / one.abs().max(other.abs()).max(SAME)
         });
-        let run = &mut object.apart[metric];
+        let run = &mut asked.apart[metric];
         *run = if apart > APART || alone { *run + 1 } else { 0 };
-        if *run > 1 && self.must_agree(group, now) {
+        if *run > 1 && self.must_agree(asked.group, now) {
             let what = format!("differs between replicas: {one:?}, {other:?}");
-            self.breaks(object, metric, now, &what);
+            self.breaks(asked, metric, now, &what);
         }
     }
 
@@ -249,11 +225,22 @@ impl Run<'_> {
     /// replica that starts during a long silence does not read the samples before it.
     fn must_agree(&self, group: Group, now: f64) -> bool {
         let world = self.oracle.world;
-        let mut silent = self.oracle.built.targets.iter().flat_map(|it| &it.silent);
-        if silent.any(|it| it.start < world.restart - READ_BACK && it.end > world.restart) {
+        let mut silent = world.all("silent").chain(world.all("down"));
+        let until = world.restart - READ_BACK;
+        if silent.any(|it| it.during.start < until && it.during.end > world.restart) {
             return false;
         }
         let (scrape, fresh) = self.oracle.slowest(group, now);
+        // It does not know when pods ended before.
+        let window = world.window.unwrap_or(60) as f64;
+        let mut unknown = world.pods.iter().enumerate().filter(|(pod, of)| {
+            let since_start = world.restart - of.lives.end;
+            (0.0..2.0 * (window + fresh)).contains(&since_start)
+                && self.oracle.has(group, Some(*pod))
+        });
+        if unknown.next().is_some() && now < world.restart + window + fresh {
+            return false;
+        }
         let settled = now >= world.restart + 2.0 * scrape && scrape < SLOW;
         let outage =
             |during: std::ops::Range<f64>| (during.start..during.end + 2.0 * fresh).contains(&now);

@@ -1,9 +1,8 @@
 //! How soon a change of load shows in the values.
 
-use super::build::{Built, Dice};
-use super::content::Store;
 use super::replica::{METRICS, Replica};
-use super::world::World;
+use super::store::Store;
+use super::world::{Dice, World};
 
 /// Number of seeds, each with other phases and another time of the jump.
 const TRIES: u64 = 301;
@@ -12,20 +11,19 @@ const TRIES: u64 = 301;
 fn delay(targets: usize, scrape: f64, seed: u64) -> Option<f64> {
     let at = 600.0 + Dice::new(seed).between(0.0, 60.0);
     let row = format!(
-        "jump | {targets} S{scrape} | drawn {seed} 900; load 0..{targets} 40; jump 80 at {at}"
+        "jump | {targets} S{scrape} | drawn {seed} 900; load #0..{targets} 40; jump 80 {at}.."
     );
     let world = World::read(row.leak());
-    let built = Built::new(&world);
-    let store = Store::new(&world, &built);
-    let mut replica = Replica::new(&world, &built, 0.0);
+    let store = Store::new(&world);
+    let mut replica = Replica::new(&world, 0.0);
     let mut now = 0.0;
     while now < world.secs {
-        replica.poll(&world, &built, &store, now);
+        replica.poll(&world, &store, now);
         let value = replica.value("deployments.apps", "w", METRICS[0], now);
         if now >= at && value.is_some_and(|value| value >= 44.0) {
             return Some(now - at);
         }
-        now += world.poll();
+        now += world.poll;
     }
     None
 }

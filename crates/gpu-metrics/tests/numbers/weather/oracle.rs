@@ -1,20 +1,37 @@
-//! Applies the rules of docs/numbers.md to a store's whole content: the windows of
-//! groups, and the readings of their devices at an instant.
-//!
-//! Where a rule leaves room (a median of two, whole seconds), both bounds are kept.
+//! Applies the rules of docs/numbers.md to a store's whole content: S, F and L of series, and
+//! the readings of a group's devices at an instant. Times are in milliseconds.
 
 use std::collections::BTreeMap;
 
-use super::build::Built;
-use super::content::{Point, Series, Store, ms};
-use super::times::{Between, Times, between};
+use super::store::{Point, Series, Store, ms, profiled};
 use super::world::World;
 
-/// The distance of instants in milliseconds; time zero is one.
+/// The distance of instants; time zero is one.
 pub(super) const STEP: i64 = 5_000;
 
 /// How far the window's end is ahead of a source's newest sample.
 pub(super) const AHEAD: i64 = 15_000;
+
+/// The least time for which a reading is valid.
+const LEAST_FRESH: i64 = 30_000;
+
+/// S before any gap is known.
+const ASSUMED: i64 = 15_000;
+
+/// Number of gaps between scrapes that count, and the longest of them.
+const GAPS: (usize, i64) = (20, 655_000);
+
+/// With fewer gaps, S is compared with that of the source.
+const FEW: usize = 4;
+
+/// A series that is later than its source by more is allowed the difference.
+const OWN_LATE: i64 = 10_000;
+
+/// The most lateness that is measured.
+const LATEST: i64 = 120_000;
+
+/// After a longer time without an answer, lateness is unknown.
+const OUTAGE: i64 = 30_000;
 
 /// A series is forgotten this long after its last sample.
 const FORGOTTEN: i64 = 1_200_000;
@@ -37,33 +54,139 @@ pub(super) enum Group {
     Cluster,
 }
 
-/// A bound of a measured time.
+/// The lower and upper bound of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
-    Low,
-    High,
+pub(super) struct Bounds {
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
-/// The last instant of a window that reaches up to a time, in milliseconds.
-fn end(now: i64) -> i64 {
-    (now + AHEAD).div_euclid(STEP) * STEP
+impl Bounds {
+    pub(super) const NOTHING: Self = Self {
+        low: f64::INFINITY,
+        high: f64::NEG_INFINITY,
+    };
+
+    pub(super) fn join(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+}
+
+/// What reads have shown of a series.
+#[derive(Clone, Debug, Default)]
+struct Heard {
+    /// The newest sample and when it was read; `None`: none was.
+    newest: Option<(i64, i64)>,
+    /// How many samples had arrived when it was forgotten.
+    forgotten: usize,
+    /// The lateness of the last three, the age of those of which it is unknown.
+    late: Vec<i64>,
+    age: i64,
+    /// S by its own gaps, and how many there are.
+    own: Option<(i64, usize)>,
+    scrape: i64,
+    /// F, with its own lateness.
+    fresh: i64,
+    /// L of its source.
+    lag: i64,
+}
+
+impl Heard {
+    /// Takes the arrived samples.
+    fn read(&mut self, points: &[Point], now: i64, is_outage: bool) {
+        if self
+            .newest
+            .is_some_and(|(newest, _)| newest < now - FORGOTTEN)
+        {
+            *self = Self {
+                forgotten: points.len(),
+                ..Self::default()
+            };
+        }
+        let points = points[self.forgotten..].iter().rev();
+        let mut times = points
+            .filter(|point| !point.value.is_nan())
+            .map(|point| point.at);
+        let Some(newest) = times.next() else { return };
+        if self.newest.is_some_and(|(known, _)| known >= newest) {
+            return;
+        }
+        self.newest = Some((newest, now));
+        let late = (now - newest).min(LATEST);
+        if is_outage {
+            self.age = late;
+        } else {
+            self.late.insert(0, late);
+            self.late.truncate(3);
+        }
+        let mut after = newest;
+        let gaps = times.map(|at| std::mem::replace(&mut after, at) - at);
+        let mut gaps: Vec<i64> = gaps.filter(|gap| *gap <= GAPS.1).take(GAPS.0).collect();
+        let lately = if let [one, other, ..] = gaps[..] {
+            one.min(other)
+        } else {
+            0
+        };
+        let gap = ranked(&mut gaps, 3, 4).map(|gap| gap.max(lately));
+        self.own = gap.map(|gap| (((gap + 500) / 1000 * 1000).max(1000), gaps.len()));
+    }
+
+    /// The usual lateness; `None`: it is unknown.
+    fn late(&self) -> Option<i64> {
+        ranked(&mut self.late.clone(), 1, 2)
+    }
+
+    /// S, of a source with this S.
+    fn scrape(&self, of_source: i64) -> i64 {
+        match self.own {
+            None => of_source,
+            Some((own, gaps)) if gaps < FEW && own > 4 * of_source => of_source,
+            Some((own, gaps)) if gaps < FEW => own.max(of_source),
+            Some((own, _)) => own,
+        }
+    }
+}
+
+/// The value at this share of the sorted ones, the lower of two.
+fn ranked(values: &mut [i64], share: usize, of: usize) -> Option<i64> {
+    values.sort_unstable();
+    let rank = values.len().checked_sub(1)? * share / of;
+    Some(values[rank])
+}
+
+fn fresh(scrape: i64) -> i64 {
+    LEAST_FRESH.max(3 * scrape)
+}
+
+/// S and L of a source; L is `None` before any lateness is measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Source {
+    scrape: Option<i64>,
+    lag: Option<i64>,
 }
 
 /// Has access to all samples.
 #[derive(Debug)]
 pub(super) struct Oracle<'a> {
     pub(super) world: &'a World,
-    pub(super) built: &'a Built,
-    pub(super) times: Times,
     store: &'a Store,
-    of_device: Vec<Vec<&'a Series>>,
+    /// The series of each device, by their places in the store.
+    of_device: Vec<Vec<usize>>,
+    /// By series.
+    heard: Vec<Heard>,
+    sources: BTreeMap<(&'static str, &'static str), Source>,
+    /// The last read, and the time since the one before.
+    round: Option<(i64, i64)>,
 }
 
 /// A device of a group at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attribution {
+pub(super) struct Standing {
     /// The value of the last reading.
-    pub(super) value: Between<f64>,
+    pub(super) value: Bounds,
     /// It certainly has a reading.
     pub(super) surely: bool,
     /// It may have a reading.
@@ -78,25 +201,62 @@ pub(super) struct Attribution {
 
 /// The reading of one series of a device at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
-    pub(super) at: i64,
-    pub(super) value: f64,
-    pub(super) surely: bool,
+struct Candidate {
+    at: i64,
+    value: f64,
+    surely: bool,
     perhaps: bool,
 }
 
 impl<'a> Oracle<'a> {
-    pub(super) fn new(world: &'a World, built: &'a Built, store: &'a Store) -> Self {
-        let mut of_device = vec![Vec::new(); built.devices.len()];
-        for series in &store.series {
-            of_device[series.device].push(series);
+    pub(super) fn new(world: &'a World, store: &'a Store) -> Self {
+        let mut of_device = vec![Vec::new(); world.devices.len()];
+        for (place, series) in store.series.iter().enumerate() {
+            of_device[series.device].push(place);
         }
         Self {
             world,
-            built,
-            times: Times::new(built, store),
             store,
             of_device,
+            heard: vec![Heard::default(); store.series.len()],
+            sources: BTreeMap::new(),
+            round: None,
+        }
+    }
+
+    /// Measures everything that had arrived by a read (rules 1 to 3).
+    pub(super) fn hear(&mut self, now: f64) {
+        let now = ms(now);
+        let since = self.round.map_or(i64::MAX, |(round, _)| now - round);
+        let pace = self.round.map_or(0, |(_, pace)| pace);
+        self.round = Some((now, since.min(2 * OUTAGE)));
+        let mut of_sources: BTreeMap<_, [Vec<i64>; 3]> = BTreeMap::new();
+        for (heard, series) in self.heard.iter_mut().zip(&self.store.series) {
+            heard.read(series.arrived(now), now, since > OUTAGE.max(2 * pace));
+            let Some((_, read)) = heard.newest else {
+                continue;
+            };
+            let source = source_of(self.world, series);
+            let known = self.sources.get(&source).and_then(|it| it.scrape);
+            let fresh = fresh(heard.scrape(known.unwrap_or(ASSUMED)));
+            let [scrapes, late, ages] = of_sources.entry(source).or_default();
+            scrapes.extend(heard.own.map(|(scrape, _)| scrape));
+            late.extend(heard.late().filter(|_| now - read <= fresh));
+            ages.push(heard.age.min(fresh));
+        }
+        for (source, [mut scrapes, mut late, mut ages]) in of_sources {
+            let of = self.sources.entry(source).or_default();
+            of.scrape = ranked(&mut scrapes, 1, 2).or(of.scrape);
+            of.lag = ranked(&mut late, 1, 2).or(of.lag);
+            let guess = ranked(&mut ages, 1, 4).unwrap_or(0);
+            for (heard, series) in self.heard.iter_mut().zip(&self.store.series) {
+                if source_of(self.world, series) == source {
+                    heard.lag = of.lag.unwrap_or(guess);
+                    heard.scrape = heard.scrape(of.scrape.unwrap_or(ASSUMED));
+                    let own = heard.late().unwrap_or(0) - heard.lag;
+                    heard.fresh = fresh(heard.scrape) + if own > OWN_LATE { own } else { 0 };
+                }
+            }
         }
     }
 
@@ -106,95 +266,61 @@ impl<'a> Oracle<'a> {
             (Group::Cluster, _) => true,
             (_, None) => false,
             (Group::Pod(one), Some(pod)) => one == pod,
-            (Group::Workload(name), Some(pod)) => self.built.pods[pod].workload == name,
+            (Group::Workload(name), Some(pod)) => self.world.pods[pod].workload == name,
             (Group::Namespace, Some(_)) => true,
         }
     }
 
-    /// The targets with readings of a group, and the time of the last one.
-    pub(super) fn targets_of(&self, group: Group, now: f64) -> BTreeMap<usize, i64> {
-        let mut targets = BTreeMap::new();
-        let ours = self.store.series.iter();
-        for series in ours.filter(|series| self.has(group, series.pod)) {
-            if let Some(newest) = series.arrived(ms(now)).last() {
-                let known = targets.entry(series.target).or_insert(newest.at);
-                *known = newest.at.max(*known);
-            }
-        }
-        targets.retain(|target, _| self.times.of(*target).is_known());
-        targets
-    }
-
-    /// The last instant of all windows for a source without lateness, and their length.
-    pub(super) fn window(&self, now: f64) -> (i64, i64) {
-        let set = ms(self.world.window.map_or(60.0, |secs| secs as f64));
-        (end(ms(now)), set)
-    }
-
-    /// How far the windows of a target's source are behind those of a source without
-    /// lateness.
-    pub(super) fn behind(&self, target: usize, now: f64, bound: Bound) -> i64 {
-        let lag = self.times.of(target).lag;
-        let lag = match bound {
-            Bound::Low => lag.low,
-            Bound::High => lag.high,
-        };
-        end(ms(now)) - end(ms(now) - lag)
-    }
-
-    /// Every device of a group at an instant, by the readings so far.
-    pub(super) fn standings(
-        &self,
-        group: Group,
-        instant: i64,
-        times: (f64, f64),
-    ) -> Vec<Attribution> {
-        let devices = 0..self.built.devices.len();
-        let all = devices.filter_map(|device| self.attribution((group, device), instant, times));
-        all.collect()
-    }
-
-    /// A device at an instant, whichever lateness of its sources is measured.
-    fn attribution(
-        &self,
-        of: (Group, usize),
-        instant: i64,
-        times: (f64, f64),
-    ) -> Option<Attribution> {
-        let low = self.attribution_at(of, instant, times, Bound::Low);
-        let high = self.attribution_at(of, instant, times, Bound::High);
-        let (Some(low), Some(high)) = (low, high) else {
-            return low.or(high);
-        };
-        Some(Attribution {
-            value: between(
-                low.value.low.min(high.value.low),
-                low.value.high.max(high.value.high),
-            ),
-            surely: low.surely && high.surely,
-            perhaps: low.perhaps || high.perhaps,
-            held: low.held || high.held,
-            awaited: low.awaited && high.awaited,
-            forgotten: low.forgotten || high.forgotten,
+    /// The longest S and F of a group, in seconds.
+    pub(super) fn slowest(&self, group: Group, now: f64) -> (f64, f64) {
+        let all = self.heard.iter().zip(&self.store.series);
+        let all = all.filter(|(heard, series)| {
+            let is_read = heard.newest.is_some() && !series.arrived(ms(now)).is_empty();
+            is_read && self.has(group, series.pod)
+        });
+        let secs = |of: i64| of as f64 / 1000.0;
+        all.fold((0.0, 0.0), |(scrape, fresh), (heard, _)| {
+            (secs(heard.scrape).max(scrape), secs(heard.fresh).max(fresh))
         })
     }
 
-    fn attribution_at(
+    /// Every device of a group at an instant of a source without lateness, but not after
+    /// `latest`, by the readings so far.
+    pub(super) fn standings(
+        &self,
+        group: Group,
+        (instant, latest): (i64, i64),
+        times: (f64, f64),
+    ) -> Vec<Standing> {
+        let devices = 0..self.of_device.len();
+        let all = devices.filter_map(|it| self.standing((group, it), (instant, latest), times));
+        all.collect()
+    }
+
+    fn standing(
         &self,
         (group, device): (Group, usize),
-        instant: i64,
+        (instant, latest): (i64, i64),
         (now, read): (f64, f64),
-        bound: Bound,
-    ) -> Option<Attribution> {
-        let series = self.of_device[device].iter();
-        if !series.clone().any(|series| self.has(group, series.pod)) {
+    ) -> Option<Standing> {
+        let places = self.of_device[device].iter();
+        let series = places.map(|place| (&self.store.series[*place], &self.heard[*place]));
+        if !series
+            .clone()
+            .any(|(series, _)| self.has(group, series.pod))
+        {
             return None;
         }
+        let of = &self.world.devices[device];
         let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut held, mut latest) = (false, Vec::new());
-        for series in series {
-            let instant = instant - self.behind(series.target, now, bound);
-            let Some(mut candidate) = self.candidate(group, series, instant, read) else {
+        let (mut held, mut keeps, mut newest) = (false, false, Vec::<&Point>::new());
+        let is_changing = self.is_changing(device, now);
+        let own = |heard: &Heard| instant - end(ms(now)) + end(ms(now) - heard.lag);
+        let quickest = series.clone().map(|(_, heard)| own(heard).min(latest));
+        let quickest = quickest.max()? as f64 / 1000.0;
+        for (series, heard) in series {
+            let own = own(heard).min(latest);
+            let Some(mut candidate) = self.candidate((group, series), heard, own, read) else {
                 continue;
             };
             if !self.has(group, series.pod) {
@@ -204,34 +330,25 @@ impl<'a> Oracle<'a> {
                 }
                 continue;
             }
-            let lives = |at: f64| {
-                let pod = series.pod.map(|pod| &self.built.pods[pod]);
-                pod.is_none_or(|pod| pod.lives.contains(&at))
-            };
-            candidate.surely &= lives(now.min(instant as f64 / 1000.0));
-            candidate.surely &= !self.is_changing(device, now);
-            held |= series.pod.is_some() && lives(now);
+            // Of several sources the quickest shows when a pod ends.
+            let lives = series.pod.map(|pod| &self.world.pods[pod].lives);
+            let lives_at = |at: f64| lives.is_none_or(|lives| lives.contains(&at.min(now)));
+            let lives_then = lives_at(own as f64 / 1000.0) && lives_at(quickest);
+            candidate.surely &= !is_changing && lives_then;
+            keeps |= series.pod.is_some() && lives_then;
+            held |= series.pod.is_some() && lives_at(now);
             ours.push(candidate);
-            latest.extend(self.last(group, series, i64::MAX, read));
-        }
-        let of = &self.built.devices[device];
-        // Frozen readings beside it hid readings of another exporter.
-        let targets = of.targets.iter().map(|target| &self.built.targets[*target]);
-        let frozen = targets.flat_map(|target| &target.frozen);
-        if frozen.into_iter().any(|during| during.start < now) {
-            ours.iter_mut().for_each(|one| one.surely = false);
+            newest.extend(self.last(group, series, i64::MAX, read));
         }
         // While its pod lives, a device without pod labels stays the pod's.
-        match held {
+        match held || keeps {
             true => ours.append(&mut unnamed),
             false => others.append(&mut unnamed),
         }
         if !of.shared {
             hand_over(&mut ours, &others);
         }
-        // A missing device counts with its last reading, at the instant or now.
-        let last = ours.iter().max_by_key(|one| one.at)?.value;
-        let latest = latest.iter().max_by_key(|point| point.at)?.value;
+        let last = ours.iter().max_by_key(|one| one.at)?;
         let certain = ours.iter().filter(|one| one.surely).map(|one| one.at).max();
         let may = ours
             .iter()
@@ -239,94 +356,93 @@ impl<'a> Oracle<'a> {
         let mut values: Vec<f64> = may.map(|one| one.value).collect();
         let perhaps = !values.is_empty();
         if !perhaps {
-            values = vec![last, latest];
+            // A missing device counts with its last reading, at the instant or now.
+            values.push(last.value);
+            values.extend(newest.iter().max_by_key(|it| it.at).map(|it| it.value));
         }
-        let newest = ours.iter().map(|one| one.at).max().unwrap_or(i64::MIN);
-        let forgotten = !perhaps && newest < ms(read) - FORGOTTEN + 60_000;
-        Some(Attribution {
-            forgotten: forgotten && held && of.lost.is_empty(),
-            value: between(
-                values.iter().copied().fold(f64::INFINITY, f64::min),
-                values.iter().copied().fold(0.0, f64::max),
-            ),
+        let forgotten = !perhaps && last.at < ms(read) - FORGOTTEN + 60_000;
+        let is_awaited = held && self.world.on_device("gpus-lost", device).next().is_none();
+        let values = values.into_iter().map(|value| Bounds {
+            low: value,
+            high: value,
+        });
+        Some(Standing {
+            value: values.fold(Bounds::NOTHING, Bounds::join),
             surely: certain.is_some(),
             perhaps,
             held,
-            awaited: held && of.lost.is_empty() && !forgotten,
+            awaited: is_awaited && !forgotten,
+            forgotten: is_awaited && forgotten,
         })
     }
 
+    /// Whether a series had named a pod as the holder of a device by an instant.
+    pub(super) fn is_seen(&self, device: usize, pod: usize, (instant, read): (i64, f64)) -> bool {
+        let series = self.of_device[device]
+            .iter()
+            .map(|it| &self.store.series[*it]);
+        let mut series = series.filter(|series| series.pod == Some(pod));
+        series.any(|it| !self.of_group(Group::Pod(pod), it, instant, read).is_empty())
+    }
+
     /// Whether the percentages of a device ended recently, or one of its several exporters
-    /// was recently found to be frozen: its readings hid some of the others' readings.
-    pub(super) fn is_changing(&self, device: usize, now: f64) -> bool {
-        let of = &self.built.devices[device];
-        let recently = |from: f64| (from..from + ANOTHER_FIELD).contains(&now);
-        let found = |target: &usize| {
-            let least = FROZEN.max(4 * self.times.of(*target).scrape.low) as f64 / 1000.0;
-            let frozen = self.built.targets[*target].frozen.iter();
-            frozen.map(move |during| during.start + least)
-        };
-        of.profiled.is_some_and(recently)
-            || (of.targets.len() > 1 && of.targets.iter().flat_map(found).any(recently))
+    /// stands still: its readings hide some of the others' readings.
+    fn is_changing(&self, device: usize, now: f64) -> bool {
+        let ended = profiled(self.world, device);
+        let ended = ended.is_some_and(|from| (from..from + ANOTHER_FIELD).contains(&now));
+        let targets = self.world.devices[device].targets.iter();
+        let mut frozen = targets.flat_map(|target| self.world.on_target("frozen", *target));
+        ended || frozen.any(|it| it.during.start < now)
     }
 
-    /// The samples of a series up to an instant.
-    fn until(series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
-        let points = series.arrived(ms(read));
-        &points[..points.partition_point(|point| point.at <= instant)]
-    }
-
-    /// The samples of a series from its pod's start up to an instant.
-    pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
-        let points = Self::until(series, instant, read);
-        let start = series.pod.map(|pod| ms(self.built.pods[pod].lives.start));
-        &points[points.partition_point(|point| Some(point.at) < start)..]
-    }
-
-    /// The samples of a series that count for a group. A clock that is behind gives times
-    /// before the pod's start: such samples count for all groups but the pod itself.
-    fn of_group(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
-        match group {
-            Group::Pod(_) => self.of_its_pod(series, instant, read),
-            Group::Workload(_) | Group::Namespace | Group::Cluster => {
-                Self::until(series, instant, read)
-            }
-        }
-    }
-
-    fn last(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> Option<Point> {
-        let points = self.of_group(group, series, instant, read).iter();
-        points.copied().rfind(|point| !point.value.is_nan())
-    }
-
-    /// The last reading of a series at an instant, and whether it still counts.
-    pub(super) fn candidate(
+    /// The samples of a series that count for a group, up to an instant. A clock that is behind
+    /// gives times before the pod's start: such samples count for all groups but the pod itself.
+    pub(super) fn of_group(
         &self,
         group: Group,
         series: &'a Series,
+        instant: i64,
+        read: f64,
+    ) -> &'a [Point] {
+        let points = series.arrived(ms(read));
+        let points = &points[..points.partition_point(|point| point.at <= instant)];
+        match (group, series.pod) {
+            (Group::Pod(_), Some(pod)) => {
+                let start = ms(self.world.pods[pod].lives.start);
+                &points[points.partition_point(|point| point.at < start)..]
+            }
+            _ => points,
+        }
+    }
+
+    fn last(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> Option<&'a Point> {
+        let mut points = self.of_group(group, series, instant, read).iter();
+        points.rfind(|point| !point.value.is_nan())
+    }
+
+    /// The last reading of a series at an instant, and whether it still counts.
+    fn candidate(
+        &self,
+        (group, series): (Group, &'a Series),
+        heard: &Heard,
         instant: i64,
         read: f64,
     ) -> Option<Candidate> {
         let last = self.last(group, series, instant, read)?;
         let points = self.of_group(group, series, instant, read);
         let ended = points.last().is_some_and(|point| point.value.is_nan());
-        let (suspect, frozen) = self.stands_still(series, last, read);
-        let fresh = self.times.of(series.target).fresh;
-        // With several targets of a device, the longest F may apply.
-        let targets = self.built.devices[series.device].targets.iter();
-        let longest = targets.map(|target| self.times.of(*target).fresh.high);
-        let longest = longest.fold(fresh.high, i64::max);
-        let age = instant - last.at;
+        let (suspect, frozen) = self.stands_still(series, heard, last, read);
+        let counts = !ended && instant - last.at < heard.fresh;
         Some(Candidate {
             at: last.at,
             value: last.value,
-            surely: !ended && !suspect && age < fresh.low,
-            perhaps: !ended && !frozen && age < longest,
+            surely: counts && !suspect,
+            perhaps: counts && !frozen,
         })
     }
 
     /// Whether a reading may be, and certainly is, frozen for too long.
-    fn stands_still(&self, series: &Series, of: Point, read: f64) -> (bool, bool) {
+    fn stands_still(&self, series: &Series, heard: &Heard, of: &Point, read: f64) -> (bool, bool) {
         if !self.world.has("frozen") {
             return (false, false);
         }
@@ -334,21 +450,24 @@ impl<'a> Oracle<'a> {
         let same = |point: &&Point| point.read == of.read;
         let first = all.iter().find(same).map_or(of.at, |point| point.at);
         let last = all.iter().rfind(same).map_or(of.at, |point| point.at);
-        let target = self.times.of(series.target);
-        let room = 2 * target.fresh.high;
-        let longest = FROZEN.max(4 * target.scrape.high) + room + 60_000;
+        let room = 2 * heard.fresh;
+        let longest = FROZEN.max(4 * heard.scrape) + room + 60_000;
         let goes_on = all.last().is_some_and(|newest| newest.at == last);
         (
             last - first > FROZEN - room,
             goes_on && last - first > longest,
         )
     }
+}
 
-    /// The series of a device that name a pod, and those that name others.
-    pub(super) fn series(&self, device: usize, pod: usize) -> (Vec<&'a Series>, Vec<&'a Series>) {
-        let all = self.of_device[device].iter();
-        all.partition(|series| series.pod == Some(pod))
-    }
+/// The last instant of a window that reaches up to a time.
+pub(super) fn end(now: i64) -> i64 {
+    (now + AHEAD).div_euclid(STEP) * STEP
+}
+
+fn source_of(world: &World, series: &Series) -> (&'static str, &'static str) {
+    let target = &world.targets[series.target];
+    (target.source, target.job)
 }
 
 /// Ends readings of a device that has a newer reading with another pod.

@@ -2,11 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use super::FOREVER;
-use super::build::{Built, Device, Dice, Target, within};
-use super::world::{Naming, World};
+use super::world::{Device, Dice, FOREVER, Target, World, within};
 use crate::scene::{ZERO, key};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
@@ -35,18 +32,18 @@ pub(super) struct Point {
 }
 
 /// A series: one job's samples of one device held by one pod.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Series {
     pub(super) device: usize,
     pub(super) target: usize,
     /// The pod it names.
     pub(super) pod: Option<usize>,
     /// Its samples, in order of time and of arrival.
-    pub(super) points: Vec<Point>,
+    points: Vec<Point>,
     /// The last count of arrived samples, and its time.
     arrived: Cell<(i64, usize)>,
     key: SeriesKey,
-    labels: Range<usize>,
+    labels: String,
 }
 
 impl Series {
@@ -78,91 +75,28 @@ pub(super) struct Store {
     /// The end of each device's percentages, in milliseconds; `None`: it has no
     /// profiling field.
     profiled: Vec<Option<i64>>,
-    text: String,
+    /// Whether it returns more than the requested range.
+    is_generous: bool,
 }
 
 impl Store {
     /// The samples of all exporters of a world.
-    pub(super) fn new(world: &World, built: &Built) -> Self {
+    pub(super) fn new(world: &World) -> Self {
         let mut dice = Dice::new(world.seed ^ 0x5ca1_ab1e);
-        let mut store = Self {
-            series: Vec::new(),
-            profiled: built
-                .devices
-                .iter()
-                .map(|device| device.profiled.map(ms))
+        let devices = || world.devices.iter().enumerate();
+        let mut series = Vec::new();
+        for number in 0..world.targets.len() {
+            let scrapes = scrapes(world, number, &mut dice);
+            for (index, _) in devices().filter(|(_, device)| device.targets.contains(&number)) {
+                series.extend(of_device(world, (number, index), &scrapes));
+            }
+        }
+        Self {
+            series,
+            profiled: devices()
+                .map(|(it, _)| profiled(world, it).map(ms))
                 .collect(),
-            text: String::new(),
-        };
-        let mut text = String::new();
-        for (number, target) in built.targets.iter().enumerate() {
-            let scrapes = scrapes(world, target, &mut dice);
-            for (index, device) in built.devices.iter().enumerate() {
-                if device.targets.contains(&number) {
-                    store.add(world, built, (number, index), &scrapes, &mut text);
-                }
-            }
-        }
-        store.text = text;
-        store
-    }
-
-    /// The series of one device at one target.
-    fn add(
-        &mut self,
-        world: &World,
-        built: &Built,
-        (target, index): (usize, usize),
-        scrapes: &[Scrape],
-        text: &mut String,
-    ) {
-        let device = &built.devices[index];
-        let mut of_pods: BTreeMap<Option<usize>, Vec<Point>> = BTreeMap::new();
-        let mut last: Vec<Option<usize>> = Vec::new();
-        for scrape in scrapes {
-            let mut pods: Vec<Option<usize>> = Vec::new();
-            if !scrape.failed && !within(&device.lost, scrape.at) {
-                let held = device.holds.iter().rev();
-                let mut held = held.filter(|(during, _)| during.contains(&scrape.at));
-                if within(&built.targets[target].unlabelled, scrape.at) {
-                    pods.push(None);
-                } else if device.shared {
-                    pods.extend(held.map(|(_, pod)| Some(*pod)));
-                } else {
-                    pods.push(held.next().map(|(_, pod)| *pod));
-                }
-            }
-            let point = |value| Point {
-                at: scrape.stamped,
-                arrived: scrape.arrived,
-                value,
-                read: ms(scrape.read),
-            };
-            let ended = last
-                .iter()
-                .filter(|pod| world.has("markers") && !pods.contains(pod));
-            for pod in ended {
-                of_pods.entry(*pod).or_default().push(point(f64::NAN));
-            }
-            for pod in &pods {
-                let value = reading(world, built, index, scrape.read);
-                of_pods.entry(*pod).or_default().push(point(value));
-            }
-            last = pods;
-        }
-        for (pod, points) in of_pods {
-            let labels = labels(built, (target, device), pod);
-            let start = text.len();
-            text.push_str(&labels);
-            self.series.push(Series {
-                device: index,
-                target,
-                pod,
-                arrived: Cell::new((i64::MIN, 0)),
-                points,
-                key: key(&labels),
-                labels: start..text.len(),
-            });
+            is_generous: world.has("generous"),
         }
     }
 
@@ -176,12 +110,13 @@ impl Store {
                 (SignalId::MEM_COPY_UTIL, Some(until)) => until,
                 _ => i64::MAX,
             };
-            let start = arrived.partition_point(|point| point.at <= now - range);
+            let is_before = |point: &Point| !self.is_generous && point.at <= now - range;
+            let start = arrived.partition_point(is_before);
             let end = arrived.partition_point(|point| point.at <= until);
             if start >= end {
                 continue;
             }
-            batch.begin_series(series.key, &self.text[series.labels.clone()]);
+            batch.begin_series(series.key, &series.labels);
             for point in &arrived[start..end] {
                 batch.push(Sample {
                     at: Timestamp::from_millis(ZERO.millis() + point.at),
@@ -191,6 +126,64 @@ impl Store {
         }
         batch
     }
+}
+
+/// The end of the percentages of a device that has the profiling field, in seconds.
+pub(super) fn profiled(world: &World, device: usize) -> Option<f64> {
+    world
+        .on_device("profiled", device)
+        .last()
+        .map(|it| it.number)
+}
+
+/// The series of one device at one target.
+fn of_device(world: &World, (target, index): (usize, usize), scrapes: &[Scrape]) -> Vec<Series> {
+    let (device, exporter) = (&world.devices[index], &world.targets[target]);
+    let mut of_pods: BTreeMap<Option<usize>, Vec<Point>> = BTreeMap::new();
+    let mut last: Vec<Option<usize>> = Vec::new();
+    for scrape in scrapes {
+        let mut pods: Vec<Option<usize>> = Vec::new();
+        let lost = within(world.on_device("gpus-lost", index), scrape.at);
+        if !scrape.failed && lost.is_none() {
+            let held = device.holds.iter().rev();
+            let mut held = held.filter(|(during, _)| during.contains(&scrape.at));
+            if within(world.on_target("unlabelled", target), scrape.at).is_some() {
+                pods.push(None);
+            } else if device.shared {
+                pods.extend(held.map(|(_, pod)| Some(*pod)));
+            } else {
+                pods.push(held.next().map(|(_, pod)| *pod));
+            }
+        }
+        let point = |value| Point {
+            at: scrape.stamped,
+            arrived: scrape.arrived,
+            value,
+            read: ms(scrape.read),
+        };
+        let ended = last.iter().filter(|pod| !pods.contains(pod));
+        for pod in ended.filter(|_| world.has("markers")) {
+            of_pods.entry(*pod).or_default().push(point(f64::NAN));
+        }
+        for pod in &pods {
+            let value = reading(world, index, scrape.read);
+            of_pods.entry(*pod).or_default().push(point(value));
+        }
+        last = pods;
+    }
+    let series = of_pods.into_iter().map(|(pod, points)| {
+        let labels = labels(world, (exporter, device), pod);
+        Series {
+            device: index,
+            target,
+            pod,
+            points,
+            arrived: Cell::new((i64::MIN, 0)),
+            key: key(&labels),
+            labels,
+        }
+    });
+    series.collect()
 }
 
 /// A signal's value, derived from the memory copy utilisation.
@@ -205,58 +198,42 @@ fn of_signal(signal: SignalId, series: &Series, value: f64) -> f64 {
 }
 
 /// The reading of a GPU: its load and a little noise, so that two readings differ.
-fn reading(world: &World, built: &Built, device: usize, at: f64) -> f64 {
-    let Device {
-        percent,
-        swing_phase,
-        ..
-    } = built.devices[device];
-    let percent = match built.jump {
-        Some((from, to)) if at >= from => to,
-        _ => percent,
-    };
+fn reading(world: &World, device: usize, at: f64) -> f64 {
+    let of = &world.devices[device];
+    let jump = within(world.all("jump"), at);
+    let load = world.on_device("load", device).last();
+    let percent = jump.or(load).map_or(of.percent, |it| it.number);
     let noise = Noise::new(world.seed).at(device as u64).at_bucket(ms(at));
-    let swing = 1.0 + world.swing * (at / 130.0 + swing_phase).sin();
+    let swing = 1.0 + world.swing * (at / 130.0 + of.swing_phase).sin();
     (percent * swing + noise.between(-0.2, 0.2)).clamp(0.5, 100.0)
 }
 
 /// The labels that Prometheus makes from an exporter's line with `honor_labels` off:
 /// the target's own labels keep their names.
-fn labels(built: &Built, (target, device): (usize, &Device), pod: Option<usize>) -> String {
+fn labels(world: &World, (target, device): (&Target, &Device), pod: Option<usize>) -> String {
     let Target {
-        job,
-        source,
-        node,
-        naming,
-        ..
-    } = &built.targets[target];
+        job, source, node, ..
+    } = target;
     let mut text = format!(
         r#"{{"UUID":"{}","gpu":"{}","job":"{job}","prometheus":"{source}""#,
         device.uuid, device.gpu
     );
-    text.push_str(&match naming {
-        Naming::Full => format!(
-            r#","Hostname":"{node}","instance":"{node}:9400","namespace":"gpu","pod":"dcgm-exporter-{node}","container":"exporter""#
-        ),
-        Naming::OneInstance => format!(r#","Hostname":"{node}","instance":"prometheus:9090""#),
-        Naming::NodeOnly => format!(r#","Hostname":"{node}""#),
-        Naming::Nothing => String::new(),
-    });
+    text += &target.labels.replace('#', node);
     if let Some(pod) = pod {
-        let name = &built.pods[pod].name;
-        text.push_str(&format!(
+        let name = &world.pods[pod].name;
+        text += &format!(
             r#","exported_namespace":"n","exported_pod":"{name}","exported_container":"main""#
-        ));
+        );
         if device.shared {
-            text.push_str(&format!(r#","vgpu":"{pod}""#));
+            text += &format!(r#","vgpu":"{pod}""#);
         }
     }
-    text.push('}');
-    text
+    text + "}"
 }
 
 /// All scrapes of a target, in the order of their timestamps and arrivals.
-fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
+fn scrapes(world: &World, number: usize, dice: &mut Dice) -> Vec<Scrape> {
+    let target = &world.targets[number];
     let mut times = Vec::new();
     for offset in std::iter::once(0.0).chain(target.second) {
         let count = ((world.secs + BEFORE) / target.scrape) as u32 + 1;
@@ -266,17 +243,15 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
         }));
     }
     times.sort_by(f64::total_cmp);
-    let lost = world.all("drop").next().map_or(0.0, |it| it.number);
+    let (lost, jitter) = (world.most("drop"), world.most("jitter"));
+    let suffers = |what, at| within(world.on_target(what, number), at);
     let mut all: Vec<Scrape> = Vec::new();
     for at in times {
-        let failed = target.is_silent(at) | dice.next().chance(lost);
-        let late = dice.between(0.0, world.lag_jitter());
-        let arrives = stalled(
-            world,
-            target.source,
-            at + world.lag(target.source, at) + late,
-        );
-        let stamped = ms(at + target.clock(at));
+        let is_silent = suffers("silent", at).or_else(|| suffers("down", at));
+        let failed = is_silent.is_some() | dice.next().chance(lost);
+        let late = world.lag(target.source, at) + dice.between(0.0, jitter);
+        let arrives = world.visible(target.source, at + late);
+        let stamped = ms(at + suffers("clock", at).map_or(0.0, |it| it.number));
         let (before, stamp) = all
             .last()
             .map_or((i64::MIN, i64::MIN), |last| (last.arrived, last.stamped));
@@ -286,7 +261,7 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
                 at,
                 stamped,
                 arrived: ms(arrives).max(before),
-                read: read_at(target, at),
+                read: read_at(world, number, at),
                 failed,
             });
         }
@@ -294,20 +269,14 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
     all
 }
 
-/// When a sample that arrives at a time becomes visible.
-fn stalled(world: &World, source: &str, at: f64) -> f64 {
-    let mut stalls = world.all("stall");
-    let stall = stalls.find(|it| it.name == source && it.during.contains(&at));
-    stall.map_or(at, |it| it.during.end)
-}
-
 /// When the exporter took the reading of a scrape.
-fn read_at(target: &Target, at: f64) -> f64 {
+fn read_at(world: &World, number: usize, at: f64) -> f64 {
+    let target = &world.targets[number];
     let renewed = if target.renew > target.scrape + 1.0 {
         ((at - target.renew_phase) / target.renew).floor() * target.renew + target.renew_phase
     } else {
         at
     };
-    let frozen = target.frozen.iter().find(|during| during.contains(&at));
-    renewed.min(frozen.map_or(FOREVER, |during| during.start))
+    let frozen = within(world.on_target("frozen", number), at);
+    renewed.min(frozen.map_or(FOREVER, |it| it.during.start))
 }
