@@ -42,6 +42,9 @@ struct Asked {
     group: Group,
     resource: &'static str,
     name: String,
+    /// Whether its values could be known at the last poll: the server sees later changes of
+    /// pods at the next.
+    known: bool,
     /// The number of consecutive polls at which the replicas disagreed, by metric.
     apart: [u32; METRICS.len()],
 }
@@ -52,6 +55,7 @@ fn asked(world: &World) -> Vec<Asked> {
         group,
         resource,
         name: name.to_owned(),
+        known: false,
         apart: Default::default(),
     };
     let pods = world.pods.iter().enumerate();
@@ -72,6 +76,7 @@ pub(super) fn run(world: &World) -> Vec<String> {
     let signals = signals(world).len();
     let mut run = Run {
         oracle: Oracle::new(world, &store),
+        polled: START,
         presence: Default::default(),
         broken: Vec::new(),
     };
@@ -83,6 +88,7 @@ pub(super) fn run(world: &World) -> Vec<String> {
         // Served values are oldest just before a poll.
         run.look_at_all(&mut all, (&first, None), now);
         first.poll(world, &store, now);
+        run.polled = now;
         if (0..signals).any(|signal| !world.refuses(signal, now)) {
             run.oracle.hear(now);
         }
@@ -107,6 +113,8 @@ pub(super) fn run(world: &World) -> Vec<String> {
 
 struct Run<'a> {
     oracle: Oracle<'a>,
+    /// The time of the last poll.
+    polled: f64,
     /// Of pods, of sums of Deployments, and of all others.
     presence: [Presence; 3],
     broken: Vec<String>,
@@ -135,6 +143,7 @@ impl Run<'_> {
     ) {
         let group = asked.group;
         let known = self.oracle.is_known(group, now, read);
+        let before = std::mem::replace(&mut asked.known, known);
         let may = self.oracle.may_be_served(group, now, read);
         // A GPU is held as long as any signal reports it.
         let half_read = now - read > self.oracle.world.poll;
@@ -148,7 +157,7 @@ impl Run<'_> {
         for metric in 0..count {
             let of = |it: &Replica| it.value(asked.resource, &asked.name, METRICS[metric], now);
             let value = of(first);
-            if known {
+            if known && (before || self.polled == now) {
                 self.presence(asked, metric, value, now);
             }
             if value.is_some() && !may[metric] && (metric < 2 || !half_read) {

@@ -206,6 +206,8 @@ struct Candidate {
     value: f64,
     surely: bool,
     perhaps: bool,
+    /// Whether its pod lives at the instant.
+    lives: bool,
 }
 
 impl<'a> Oracle<'a> {
@@ -316,29 +318,32 @@ impl<'a> Oracle<'a> {
         let (mut held, mut keeps, mut newest) = (false, false, Vec::<&Point>::new());
         let is_changing = self.is_changing(device, now);
         let own = |heard: &Heard| instant - end(ms(now)) + end(ms(now) - heard.lag);
+        // Of several sources the quickest shows when a pod begins and ends.
         let quickest = series.clone().map(|(_, heard)| own(heard).min(latest));
-        let quickest = quickest.max()? as f64 / 1000.0;
+        let quickest = quickest.max()?;
         for (series, heard) in series {
             let own = own(heard).min(latest);
+            let lives = series.pod.map(|pod| &self.world.pods[pod].lives);
+            let lives_at = |at: f64| lives.is_none_or(|lives| lives.contains(&at.min(now)));
+            let lives_then = [own, quickest].map(|at| lives_at(at as f64 / 1000.0));
+            let lives_then = lives_then == [true; 2];
+            let is_ours = self.has(group, series.pod);
+            let is_named = is_ours && series.pod.is_some();
+            keeps |= is_named && lives_then && self.last(group, series, quickest, read).is_some();
             let Some(mut candidate) = self.candidate((group, series), heard, own, read) else {
                 continue;
             };
-            if !self.has(group, series.pod) {
-                match series.pod {
-                    Some(_) => others.push(candidate),
-                    None => unnamed.push(candidate),
-                }
-                continue;
+            if is_ours {
+                candidate.surely &= !is_changing && lives_then;
+                candidate.lives = lives_then;
+                held |= is_named && lives_at(now);
+                ours.push(candidate);
+                newest.extend(self.last(group, series, i64::MAX, read));
+            } else if series.pod.is_some() {
+                others.push(candidate);
+            } else {
+                unnamed.push(candidate);
             }
-            // Of several sources the quickest shows when a pod ends.
-            let lives = series.pod.map(|pod| &self.world.pods[pod].lives);
-            let lives_at = |at: f64| lives.is_none_or(|lives| lives.contains(&at.min(now)));
-            let lives_then = lives_at(own as f64 / 1000.0) && lives_at(quickest);
-            candidate.surely &= !is_changing && lives_then;
-            keeps |= series.pod.is_some() && lives_then;
-            held |= series.pod.is_some() && lives_at(now);
-            ours.push(candidate);
-            newest.extend(self.last(group, series, i64::MAX, read));
         }
         // While its pod lives, a device without pod labels stays the pod's.
         match held || keeps {
@@ -438,6 +443,7 @@ impl<'a> Oracle<'a> {
             value: last.value,
             surely: counts && !suspect,
             perhaps: counts && !frozen,
+            lives: false,
         })
     }
 
@@ -478,7 +484,7 @@ fn hand_over(ours: &mut [Candidate], others: &[Candidate]) {
     };
     let (certain, possible) = (newest(|other| other.surely), newest(|other| other.perhaps));
     for one in ours {
-        one.perhaps &= Some(one.at) >= certain;
+        one.perhaps &= one.lives || Some(one.at) >= certain;
         one.surely &= one.perhaps && Some(one.at) > possible;
     }
 }

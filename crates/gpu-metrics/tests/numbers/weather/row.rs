@@ -33,7 +33,7 @@
 //! | `start w #0..5 800/30 ~10..30` | pods start on the GPUs of targets, whose series name them after a time |
 //! | `join 2 S60 1502/1 ~5..15` | new nodes with a pod each |
 //! | `job NAME 60` | another job scrapes the same exporters |
-//! | `pair` | another Prometheus, `b`, scrapes them for the same jobs |
+//! | `pair` | the other Prometheus scrapes them for the same jobs |
 //! | `shared #0..5 3` | so many pods share each GPU of targets |
 
 use std::ops::Range;

@@ -243,7 +243,9 @@ impl World {
             "job" => self.scrape_again(dice, |target| {
                 (target.job, target.scrape) = (it.name, it.number);
             }),
-            "pair" => self.scrape_again(dice, |target| target.source = "b"),
+            "pair" => self.scrape_again(dice, |target| {
+                target.source = if target.source == "a" { "b" } else { "a" };
+            }),
             "end" => {
                 for (place, pod) in it.of.clone().enumerate() {
                     self.end(pod, at(place), it.late.start);
