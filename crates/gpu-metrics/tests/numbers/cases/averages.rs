@@ -50,16 +50,6 @@ D exported_namespace=t monitoring/w3 container=vllm: 70*4
 = t/w1 30; t/w2 50; t/w3 70; gpu-operator/nvidia-dcgm-exporter-1 -; namespaces:gpu-operator -
 = namespaces:t 50; namespaces:t held_count 3
 
-# a free GPU is not the exporter's, which requests none
-B monitoring/gpu-exp-9xk2f container=main instance=i:9400 job=j: 7*4
-pods monitoring/gpu-exp-9xk2f; gpus monitoring/gpu-exp-9xk2f 0
-= monitoring/gpu-exp-9xk2f -; namespaces:monitoring -; cluster 7; cluster held_count 0
-
-# a reading from another node than its pod's counts for no pod
-pods p; nodes node-2
-A exported_namespace=n exported_pod=p Hostname=node-2: 50*4
-= p -; cluster 50
-
 # what an autoscaler sees of two busy pods and eight idle ones
 // With a target of 50 the mean asks for 16 replicas and next for 26, the pods (their mean
 // is 16) and the sum for 4: docs/concepts.md, What an autoscaler makes of it.
@@ -140,14 +130,6 @@ window 60; ratios
 A p gpu=0 job=dcgm instance=i: 46*6
 B q gpu=1 job=dcgm instance=i: 0.1*6
 = p -; namespace original 10
-
-# values end fifteen seconds after the last instant with a reading
-// The last sample is of 65 and its last instant 105, which until 120 is one of the last two
-// in the window.
-window 120
-A p: 60*5
-at 119.9 = p 60
-at 120 = p -
 
 # the power of a board counts once for all its instances
 // It is repeated on each: docs/exporter.md, MIG.

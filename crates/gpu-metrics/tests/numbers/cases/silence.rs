@@ -27,12 +27,6 @@ G0 p0 job=dcgm instance=i0: 4*13
 G1 p1 job=dcgm instance=i1: 9*5
 = deployment -
 
-# a device that its target leaves out is lost after a window
-window 60; pods p; gpus p 4
-G0 p job=dcgm instance=i: 40*5
-1..4 G# p job=dcgm instance=i: 40*13
-= p sum 120
-
 # a device that its target leaves out is missing before
 window 60; pods p; gpus p 4
 G0 p job=dcgm instance=i: 40*5
@@ -63,14 +57,6 @@ A pA job=dcgm instance=i: 40*5
 A pB job=dcgm instance=i: ·*5 30*4 ·*8 30 30
 C pC job=dcgm instance=i: 20*19
 = deployment sum 50; deployment held_count 2
-
-# a device that returns was missing before
-// Without a cluster its samples before and afterwards show that its pod was there.
-window 120
-G0 p0 job=dcgm instance=i0: 40*12
-G1 p1 job=dcgm instance=i1: 40*4 ·*6 40 40
-= namespace sum 80
-pods p0 p1 = deployment sum 80
 
 # a condition on a signal that ended makes no device idle, unless another decides
 // The first instants, with all signals known, are half of the window.

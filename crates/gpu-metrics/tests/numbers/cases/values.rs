@@ -48,11 +48,6 @@ window 90
 A p: · · · · 80 80
 = p 80
 
-# row G: one reading is served
-window 90
-A p: · · · · · 80
-= p 80
-
 # row H: unlabelled history belongs to the device only
 window 80
 A: 0 0 0
@@ -65,12 +60,6 @@ A p1 vgpu=3: 60*4
 A p2 vgpu=1: 60*4
 B p3 vgpu=0: 20*4
 = p1 60; p2 60; p3 20; cluster 40; namespace 40; p1 held_count 1; namespace held_count 2
-
-# row J: replicas are reduced before any mean
-A p prometheus_replica=0: 60*4
-A p prometheus_replica=1: 60*4
-B p prometheus_replica=0: 20*4
-= p 40; cluster 40
 
 # row K: labels dropped for one scrape change nothing
 A p: 50 50 · 50

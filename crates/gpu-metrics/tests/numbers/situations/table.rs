@@ -167,13 +167,4 @@ watts 1..2 G# p# job=d instance=i# Hostname=node-#: +8 130~
 0..700 = namespace sum 720?
 120..395 = namespace sum -
 500..700 = namespace sum 720
-
-# profiling fields replace percents that end, within a minute
-pods 0..2 each 1
-0..1 G# p# job=d instance=i# Hostname=node-#: +5 50 ..60
-1..2 G# p# job=d instance=i# Hostname=node-#: +5 50
-dram 0..2 G# p# job=d instance=i# Hostname=node-#: +5 0.4
-used 0..2 G# p# job=d instance=i# Hostname=node-#: +5 1000
-0..600 = p1 50
-180..600 = p0 40
 ";

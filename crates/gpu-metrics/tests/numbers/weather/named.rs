@@ -12,14 +12,14 @@ lag60 S15 | 10 | lag 60; jitter 3
 lag90 S15 | 10 | lag 90; jitter 3
 lag 2/40/2 | 10 | lag 2; lag 40 600..1500; jitter 1
 lag step@restart | 10 | lag 2; lag 40 600..1190; jitter 1
-lag spikes | 10 | spikes; jitter 1
+lag spikes | 10 | lag 2; lag 30 0..100/400; jitter 1
 jit0-45 | 10 | lag 2; jitter 45
 lag30 jit20 drop3 | 10 | swing; lag 30; jitter 20; drop 0.03
 2src 2/45 | 5, 5 b | lag 2; lag 45 b
 drop5% markers | 10 | drop 0.05; markers
 stall3m | 10 | lag 2; stall a 900..1080
 stall@restart | 10 | lag 2; stall a 1100..1280
-stall45 lag30 | 10 | swing; stalls; lag 30
+stall45 lag30 | 10 | swing; stall a 100..145/300; lag 30
 pair lag20 | 10 | swing; pair; lag 20 b
 pair, one stalls, 2of10 silent | 10 | swing; pair; stall b 900..1200; silent #0..2 950..1150
 one source 74s late, all stop | 1 S5, 1 S5 b | drawn 1285 600; lag 74 a; down 330..530

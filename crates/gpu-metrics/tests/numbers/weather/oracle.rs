@@ -67,6 +67,13 @@ impl Bounds {
         high: f64::NEG_INFINITY,
     };
 
+    const fn of(value: f64) -> Self {
+        Self {
+            low: value,
+            high: value,
+        }
+    }
+
     pub(super) fn join(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
@@ -307,38 +314,37 @@ impl<'a> Oracle<'a> {
     ) -> Option<Standing> {
         let places = self.of_device[device].iter();
         let series = places.map(|place| (&self.store.series[*place], &self.heard[*place]));
-        if !series
-            .clone()
-            .any(|(series, _)| self.has(group, series.pod))
-        {
+        if !series.clone().any(|(it, _)| self.has(group, it.pod)) {
             return None;
         }
-        let of = &self.world.devices[device];
-        let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut held, mut keeps, mut newest) = (false, false, Vec::<&Point>::new());
         let is_changing = self.is_changing(device, now);
-        let own = |heard: &Heard| instant - end(ms(now)) + end(ms(now) - heard.lag);
+        let own = |heard: &Heard| {
+            let own = instant - end(ms(now)) + end(ms(now) - heard.lag);
+            own.min(latest)
+        };
         // Of several sources the quickest shows when a pod begins and ends.
-        let quickest = series.clone().map(|(_, heard)| own(heard).min(latest));
-        let quickest = quickest.max()?;
-        for (series, heard) in series {
-            let own = own(heard).min(latest);
+        let quickest = series.clone().map(|(_, heard)| own(heard)).max()?;
+        let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut held, mut keeps) = (false, false);
+        for (series, heard) in series.clone() {
             let lives = series.pod.map(|pod| &self.world.pods[pod].lives);
             let lives_at = |at: f64| lives.is_none_or(|lives| lives.contains(&at.min(now)));
-            let lives_then = [own, quickest].map(|at| lives_at(at as f64 / 1000.0));
-            let lives_then = lives_then == [true; 2];
+            let lives_then = [own(heard), quickest]
+                .iter()
+                .all(|at| lives_at(*at as f64 / 1000.0));
             let is_ours = self.has(group, series.pod);
-            let is_named = is_ours && series.pod.is_some();
-            keeps |= is_named && lives_then && self.last(group, series, quickest, read).is_some();
-            let Some(mut candidate) = self.candidate((group, series), heard, own, read) else {
+            if is_ours && series.pod.is_some() && lives_then && !keeps {
+                keeps = !self.of_group(group, series, quickest, read).is_empty();
+            }
+            let Some(mut candidate) = self.candidate((group, series), heard, own(heard), read)
+            else {
                 continue;
             };
             if is_ours {
                 candidate.surely &= !is_changing && lives_then;
                 candidate.lives = lives_then;
-                held |= is_named && lives_at(now);
+                held |= series.pod.is_some() && lives_at(now);
                 ours.push(candidate);
-                newest.extend(self.last(group, series, i64::MAX, read));
             } else if series.pod.is_some() {
                 others.push(candidate);
             } else {
@@ -350,31 +356,27 @@ impl<'a> Oracle<'a> {
             true => ours.append(&mut unnamed),
             false => others.append(&mut unnamed),
         }
-        if !of.shared {
+        if !self.world.devices[device].shared {
             hand_over(&mut ours, &others);
         }
         let last = ours.iter().max_by_key(|one| one.at)?;
         let certain = ours.iter().filter(|one| one.surely).map(|one| one.at).max();
-        let may = ours
-            .iter()
-            .filter(|one| one.perhaps && Some(one.at) >= certain);
-        let mut values: Vec<f64> = may.map(|one| one.value).collect();
-        let perhaps = !values.is_empty();
-        if !perhaps {
-            // A missing device counts with its last reading, at the instant or now.
-            values.push(last.value);
-            values.extend(newest.iter().max_by_key(|it| it.at).map(|it| it.value));
-        }
-        let forgotten = !perhaps && last.at < ms(read) - FORGOTTEN + 60_000;
+        let may = |one: &&Candidate| one.perhaps && Some(one.at) >= certain;
+        let may = ours.iter().filter(may).map(|one| Bounds::of(one.value));
+        let known = may.reduce(Bounds::join);
+        // A missing device counts with its last reading, at the instant or now.
+        let newest = || {
+            let ours = series.clone().filter(|(it, _)| self.has(group, it.pod));
+            let all = ours.filter_map(|(it, _)| self.last(group, it, i64::MAX, read));
+            let newest = all.max_by_key(|it| it.at).map_or(last.value, |it| it.value);
+            Bounds::of(newest).join(Bounds::of(last.value))
+        };
+        let forgotten = known.is_none() && last.at < ms(read) - FORGOTTEN + 60_000;
         let is_awaited = held && self.world.on_device("gpus-lost", device).next().is_none();
-        let values = values.into_iter().map(|value| Bounds {
-            low: value,
-            high: value,
-        });
         Some(Standing {
-            value: values.fold(Bounds::NOTHING, Bounds::join),
+            value: known.unwrap_or_else(newest),
             surely: certain.is_some(),
-            perhaps,
+            perhaps: known.is_some(),
             held,
             awaited: is_awaited && !forgotten,
             forgotten: is_awaited && forgotten,
@@ -433,8 +435,8 @@ impl<'a> Oracle<'a> {
         instant: i64,
         read: f64,
     ) -> Option<Candidate> {
-        let last = self.last(group, series, instant, read)?;
         let points = self.of_group(group, series, instant, read);
+        let last = points.iter().rfind(|point| !point.value.is_nan())?;
         let ended = points.last().is_some_and(|point| point.value.is_nan());
         let (suspect, frozen) = self.stands_still(series, heard, last, read);
         let counts = !ended && instant - last.at < heard.fresh;
@@ -456,13 +458,9 @@ impl<'a> Oracle<'a> {
         let same = |point: &&Point| point.read == of.read;
         let first = all.iter().find(same).map_or(of.at, |point| point.at);
         let last = all.iter().rfind(same).map_or(of.at, |point| point.at);
-        let room = 2 * heard.fresh;
-        let longest = FROZEN.max(4 * heard.scrape) + room + 60_000;
-        let goes_on = all.last().is_some_and(|newest| newest.at == last);
-        (
-            last - first > FROZEN - room,
-            goes_on && last - first > longest,
-        )
+        let room = 30_000;
+        let still = last - first - FROZEN.max(4 * heard.scrape);
+        (still > -room, still > room)
     }
 }
 

@@ -3,7 +3,8 @@
 //! A fleet begins with its exporters: `6 S60 I30 G4 b` are six, scraped every 60 s, with
 //! readings every 30 s and four GPUs each, in Prometheus `b`; `J0.5` is the jitter of scrapes,
 //! `+3` a second scraper 3 s later. Each has a node, and a pod that holds all its GPUs. Times
-//! are in seconds: `900..` is from 900 on, and `1000/40` begins at 1000 and goes on every 40. A
+//! are in seconds: `900..` is from 900 on, `100..145/300` is repeated every 300, and `1000/40`
+//! begins at 1000 and goes on every 40. A
 //! world lasts 40 minutes unless `secs` says otherwise, and the second replica starts in the
 //! middle. `drawn SEED RESTART` is a random world of twenty minutes that broke a promise.
 //!
@@ -76,8 +77,6 @@ impl World {
                     (world.seed, world.secs) = (number(seed) as u64, 1200.0);
                     world.restart = number(restart);
                 }
-                ["spikes"] => weather.extend((-15..24).map(spike)),
-                ["stalls"] => weather.extend((0..20).map(stall)),
                 ["join", ..] => {
                     let pace = item.iter().position(|word| word.contains('/')).unwrap();
                     joining.push(Fleet::read(&item[1..pace]));
@@ -88,25 +87,6 @@ impl World {
         }
         world.build(&fleets, &joining);
         world
-    }
-}
-
-/// In every fourth period of a hundred seconds the store has a large lag.
-fn spike(hundred: i32) -> Weather {
-    let from = f64::from(hundred) * 100.0;
-    let secs = if hundred % 4 == 0 { "30" } else { "2" };
-    Weather {
-        during: from..from + 100.0,
-        ..Weather::read(&["lag", secs])
-    }
-}
-
-/// Every five minutes the store stalls.
-fn stall(place: i32) -> Weather {
-    let start = 100.0 + 300.0 * f64::from(place);
-    Weather {
-        during: start..start + 45.0,
-        ..Weather::read(&["stall", "a"])
     }
 }
 
@@ -170,10 +150,14 @@ impl Weather {
                 it.of = span(of).start as usize..span(of).end as usize;
             } else if let Some(late) = word.strip_prefix('~') {
                 it.late = span(late);
+            } else if let Some((during, every)) = word.split_once('/') {
+                it.every = number(every);
+                match during.contains("..") {
+                    true => it.during = span(during),
+                    false => it.number = number(during),
+                }
             } else if word.contains("..") {
                 it.during = span(word);
-            } else if let Some((start, every)) = word.split_once('/') {
-                (it.number, it.every) = (number(start), number(every));
             } else {
                 match word.parse() {
                     Ok(number) => it.number = number,

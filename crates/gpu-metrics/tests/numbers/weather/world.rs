@@ -46,6 +46,22 @@ pub(super) struct Weather {
     pub(super) late: Range<f64>,
 }
 
+impl Weather {
+    /// The times at which it happens, up to a time.
+    fn times(&self, until: f64) -> impl Iterator<Item = Range<f64>> {
+        let Range { start, end } = self.during;
+        let is_repeated = self.every > 0.0 && end < FOREVER;
+        let every = if is_repeated { self.every } else { FOREVER };
+        let starts = (0..).map(move |place| start + f64::from(place) * every);
+        let starts = starts.take_while(move |at| *at <= until || *at == start);
+        starts.map(move |at| at..at + end - start)
+    }
+
+    fn is_at(&self, at: f64) -> bool {
+        self.times(at).any(|during| during.contains(&at))
+    }
+}
+
 /// A scraped exporter.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -339,7 +355,7 @@ impl World {
     /// The lag of a source at a time, without jitter and stalls.
     pub(super) fn lag(&self, source: &str, at: f64) -> f64 {
         let of = self.all("lag");
-        let of = of.filter(|it| [source, "*"].contains(&it.name) && it.during.contains(&at));
+        let of = of.filter(|it| [source, "*"].contains(&it.name) && it.is_at(at));
         of.map(|it| it.number).last().unwrap_or(0.5)
     }
 
@@ -347,12 +363,13 @@ impl World {
     pub(super) fn visible(&self, source: &str, at: f64) -> f64 {
         let stalls = self.all("stall").filter(|it| it.name == source);
         let stall = within(stalls, at);
-        stall.map_or(at, |it| it.during.end)
+        let during = stall.and_then(|it| it.times(at).last());
+        during.map_or(at, |during| during.end)
     }
 
     /// Whether a query for the signal at this index fails.
     pub(super) fn refuses(&self, place: usize, at: f64) -> bool {
-        let mut of = self.weather.iter().filter(|it| it.during.contains(&at));
+        let mut of = self.weather.iter().filter(|it| it.is_at(at));
         of.any(|it| {
             let is_of = it.name == "all" || it.number == place as f64;
             it.what == "down" || (it.what == "refused" && is_of)
@@ -361,18 +378,23 @@ impl World {
 
     /// The times of outages, delays and clock changes.
     pub(super) fn outages(&self) -> impl Iterator<Item = Range<f64>> {
-        self.weather.iter().filter_map(|it| {
+        let late = self.weather.iter().filter_map(|it| {
             let Range { start, end } = it.during;
             let is_step = start > -FOREVER || end < FOREVER;
             let silent = |target: &Target| it.of.contains(&target.first);
-            match it.what {
-                "down" | "refused" => Some(start..end),
-                "stall" => Some(start..end + self.lag(it.name, end)),
-                "lag" if is_step => Some(start..end + it.number),
-                "clock" if is_step => Some(start..end),
-                "silent" if self.targets.iter().all(silent) => Some(start..end),
-                _ => None,
-            }
+            let late = match it.what {
+                "down" | "refused" => 0.0,
+                "stall" => self.lag(it.name, end),
+                "lag" if is_step => it.number,
+                "clock" if is_step => 0.0,
+                "silent" if self.targets.iter().all(silent) => 0.0,
+                _ => return None,
+            };
+            Some((it, late))
+        });
+        late.flat_map(|(it, late)| {
+            let times = it.times(self.secs);
+            times.map(move |during| during.start..during.end + late)
         })
     }
 }
@@ -382,5 +404,5 @@ pub(super) fn within<'a>(
     mut all: impl Iterator<Item = &'a Weather>,
     at: f64,
 ) -> Option<&'a Weather> {
-    all.find(|it| it.during.contains(&at))
+    all.find(|it| it.is_at(at))
 }
