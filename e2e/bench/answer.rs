@@ -37,7 +37,7 @@ pub(super) const ENCODINGS: [(&str, &str); 2] = [
 /// The namespace with most pods, and the API that serves it.
 pub(super) struct Served {
     pub(super) provider: Arc<GpuProvider>,
-    api: Api,
+    api: Arc<Api>,
     pub(super) namespace: String,
     pods: usize,
     runtime: Runtime,

@@ -23,13 +23,8 @@ use super::path::{ApiTarget, ResourceKind};
 use super::request::{Backend, ParsedRequest};
 use super::values::ResourceRequest;
 
-/// Produces the API server's responses. Cheap to clone.
-#[derive(Clone)]
+/// Produces the API server's responses.
 pub struct Api {
-    inner: Arc<ApiParts>,
-}
-
-struct ApiParts {
     provider: Arc<dyn Provider>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     telemetry: Telemetry,
@@ -40,7 +35,7 @@ struct ApiParts {
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Api")
-            .field("provider", &self.inner.provider)
+            .field("provider", &self.provider)
             .finish_non_exhaustive()
     }
 }
@@ -52,29 +47,27 @@ impl Api {
         provider: Arc<dyn Provider>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
         telemetry: Telemetry,
-    ) -> Self {
-        Self {
-            inner: Arc::new(ApiParts {
-                provider,
-                clock: Box::new(clock),
-                telemetry,
-                counters: Arc::default(),
-                documents: ArcSwapOption::empty(),
-            }),
-        }
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            provider,
+            clock: Box::new(clock),
+            telemetry,
+            counters: Arc::default(),
+            documents: ArcSwapOption::empty(),
+        })
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.inner.counters
+        &self.counters
     }
 
     pub(super) fn telemetry(&self) -> &Telemetry {
-        &self.inner.telemetry
+        &self.telemetry
     }
 
     /// The documents about the provider's current metrics.
     pub(super) fn documents(&self) -> Arc<ConfiguredDocuments> {
-        let (known, provider) = (&self.inner.documents, &*self.inner.provider);
+        let (known, provider) = (&self.documents, &*self.provider);
         if let Some(known) = known.load_full().filter(|known| known.are_of(provider)) {
             return known;
         }
@@ -114,7 +107,7 @@ impl Api {
             ResourceKind::ExternalMetric => None,
             ResourceKind::Findings | ResourceKind::Devices => return None,
         };
-        let is_fetched = self.inner.provider.is_fetched(resource, metric);
+        let is_fetched = self.provider.is_fetched(resource, metric);
         is_fetched.then_some(Backend::Rules)
     }
 
@@ -124,7 +117,7 @@ impl Api {
         parsed: &ParsedRequest,
         headers: &HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
-        let target = parsed.target.as_ref().map_err(|error| *error)?;
+        let target = parsed.target.as_ref().map_err(Refusal::clone)?;
         let telemetry = self.telemetry();
         let health = &telemetry.health;
         Ok(match target {
@@ -142,9 +135,9 @@ impl Api {
                     target,
                     params: params.map_err(|reason| Refusal::Malformed(reason.clone()))?,
                     encoding: parsed.encoding(headers)?,
-                    provider: &*self.inner.provider,
+                    provider: &*self.provider,
                     configuration: &telemetry.configuration,
-                    now: (self.inner.clock)(),
+                    now: (self.clock)(),
                     user: context.user_name(),
                     may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
                 };

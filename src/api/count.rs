@@ -18,7 +18,7 @@ use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the response.
 pub(super) async fn count(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     Extension(context): Extension<Arc<RequestContext>>,
     Extension(parsed): Extension<Arc<ParsedRequest>>,
     request: Request,

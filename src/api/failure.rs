@@ -6,17 +6,6 @@ use aggregated_apiserver::refusal::Refusal;
 use crate::provider::usage::{Measured, UsageQuery};
 use crate::provider::{ProviderError, Query, ValuesOf};
 
-use super::path::PathError;
-
-impl From<PathError> for Refusal {
-    fn from(error: PathError) -> Self {
-        match error {
-            PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
-            PathError::NotFound => Self::NoSuchPath,
-        }
-    }
-}
-
 impl From<ProviderError> for Refusal {
     fn from(error: ProviderError) -> Self {
         match error {

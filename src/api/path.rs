@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use crate::provider::ObjectSelection;
 use crate::provider::usage::Measured;
 use crate::telemetry::health::Probe;
+use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::reviewer::Access;
 use apimachinery::selector::Selector;
 
@@ -143,35 +144,26 @@ impl ApiTarget {
     }
 }
 
-/// Why a path has no target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathError {
-    /// The path is malformed; the fault.
-    Malformed(&'static str),
-    /// The path has no resource.
-    NotFound,
-}
-
 /// Parses a raw request path.
 ///
 /// # Errors
 /// When it is malformed (400) or has no target (404).
-pub(crate) fn parse(raw: &str) -> Result<ApiTarget, PathError> {
+pub(crate) fn parse(raw: &str) -> Result<ApiTarget, Refusal> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }
     let rest = raw
         .strip_prefix('/')
-        .ok_or(PathError::Malformed("the path does not begin with a slash"))?;
+        .ok_or_else(|| malformed("the path does not begin with a slash"))?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let segments: Vec<Cow<'_, str>> = rest.split('/').map(decode).collect::<Result<_, _>>()?;
     if segments
         .iter()
         .any(|segment| matches!(segment.as_ref(), "" | "." | ".."))
     {
-        return Err(PathError::NotFound);
+        return Err(Refusal::NoSuchPath);
     }
-    below_root(&segments).ok_or(PathError::NotFound)
+    below_root(&segments).ok_or(Refusal::NoSuchPath)
 }
 
 /// The paths outside of the API groups. They are not decoded and match exactly, because
@@ -309,28 +301,28 @@ fn is_metric(text: &str) -> bool {
     text.len() <= MAX_METRIC && is_path_segment(text)
 }
 
+fn malformed(fault: &str) -> Refusal {
+    Refusal::Malformed(fault.to_owned())
+}
+
 /// Percent-decodes a segment exactly once.
-fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
+fn decode(raw: &str) -> Result<Cow<'_, str>, Refusal> {
     let decoded = if raw.contains('%') {
-        let bytes = percent_decode(raw).ok_or(PathError::Malformed(
-            "the path contains a broken percent-encoding",
-        ))?;
+        let bytes = percent_decode(raw)
+            .ok_or_else(|| malformed("the path contains a broken percent-encoding"))?;
         if bytes.contains(&b'/') {
-            return Err(PathError::Malformed("the path contains an encoded slash"));
+            return Err(malformed("the path contains an encoded slash"));
         }
-        let text =
-            String::from_utf8(bytes).map_err(|_| PathError::Malformed("the path is not UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| malformed("the path is not UTF-8"))?;
         Cow::Owned(text)
     } else {
         Cow::Borrowed(raw)
     };
     if decoded.chars().any(char::is_control) {
-        return Err(PathError::Malformed(
-            "the path contains a control character",
-        ));
+        return Err(malformed("the path contains a control character"));
     }
     if decoded.contains('\\') {
-        return Err(PathError::Malformed("the path contains a backslash"));
+        return Err(malformed("the path contains a backslash"));
     }
     Ok(decoded)
 }

@@ -11,7 +11,7 @@ use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::reviewer::Access;
 
 use super::params::Params;
-use super::path::{self, ApiTarget, PathError, ResourceKind};
+use super::path::{self, ApiTarget, ResourceKind};
 
 /// A source of fetched values. Each has its own permits, so that requests that wait for the
 /// query of a rule do not delay resource metrics.
@@ -31,7 +31,7 @@ impl Backend {
 /// interpret it differently.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
-    pub(super) target: Result<ApiTarget, PathError>,
+    pub(super) target: Result<ApiTarget, Refusal>,
     pub(super) params: Result<Params, String>,
     /// Whether the user may list the pods of all namespaces. Set by the layer that
     /// authorizes explanations. Unset: no.

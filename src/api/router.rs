@@ -24,13 +24,13 @@ use super::count;
 use super::request::ParsedRequest;
 
 /// The API without layers.
-pub(crate) fn routes(api: &Api) -> Router {
-    Router::new().fallback(serve).with_state(api.clone())
+pub(crate) fn routes(api: &Arc<Api>) -> Router {
+    Router::new().fallback(serve).with_state(Arc::clone(api))
 }
 
 /// The API without authorization, for the demo, which has no cluster. Every client may list
 /// all pods.
-pub(crate) fn open(api: &Api) -> Router {
+pub(crate) fn open(api: &Arc<Api>) -> Router {
     let inner = routes(api).layer(
         ServiceBuilder::new()
             .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
@@ -41,7 +41,7 @@ pub(crate) fn open(api: &Api) -> Router {
 }
 
 /// The API for authorized requests.
-pub(crate) fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Router {
+pub(crate) fn secured(routes: Router, api: &Arc<Api>, security: &Arc<Security>) -> Router {
     let inner = routes.layer(
         ServiceBuilder::new()
             .layer(from_fn_with_state(Arc::clone(security), explanations))
@@ -51,17 +51,17 @@ pub(crate) fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Ro
 }
 
 /// Adds the layers that parse and count requests.
-fn known(routes: Router, api: &Api) -> Router {
+fn known(routes: Router, api: &Arc<Api>) -> Router {
     routes.layer(
         ServiceBuilder::new()
-            .layer(from_fn_with_state(api.clone(), context))
-            .layer(from_fn_with_state(api.clone(), count::count)),
+            .layer(from_fn_with_state(Arc::clone(api), context))
+            .layer(from_fn_with_state(Arc::clone(api), count::count)),
     )
 }
 
 /// Serves every target of the API.
 async fn serve(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     Extension(context): Extension<Arc<RequestContext>>,
     Extension(parsed): Extension<Arc<ParsedRequest>>,
     request: Request,
@@ -73,7 +73,7 @@ async fn serve(
 }
 
 /// Parses the request for the inner layers, and writes the headers that every response has.
-async fn context(State(api): State<Api>, request: Request, next: Next) -> Response {
+async fn context(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let parsed = ParsedRequest::of(&parts.uri);
     let context = Arc::new(parsed.context(&parts, |target| api.backend(target)));

@@ -45,11 +45,8 @@ pub(super) struct ResourceRequest<'r> {
 
 impl ResourceRequest<'_> {
     pub(super) async fn document(&self) -> Result<Bytes, Refusal> {
-        let usage = match self.target.kind {
-            ResourceKind::Usage(measured) => Some(measured),
-            _ => None,
-        };
-        if usage.is_some() && !self.provider.knows_usage() {
+        let is_usage = matches!(self.target.kind, ResourceKind::Usage(_));
+        if is_usage && !self.provider.knows_usage() {
             return Err(Refusal::NoSuchPath);
         }
         if self.params.watch {
@@ -62,7 +59,7 @@ impl ResourceRequest<'_> {
             return Err(Refusal::WatchNotSupported { group, resource });
         }
         // Only pods and nodes have fields. Without the selector the answer would be too broad.
-        if usage.is_none() && !self.params.field_selector.is_empty() {
+        if !is_usage && !self.params.field_selector.is_empty() {
             let reason = "fieldSelector is not supported here, use labelSelector";
             return Err(Refusal::Malformed(reason.to_owned()));
         }

@@ -62,16 +62,14 @@ pub(super) fn start(
 
 /// The files of the flags, or a pair with one of the usual names in the directory.
 fn files(flags: &Listening) -> Option<Files> {
-    if let Some((cert, key)) = flags
-        .tls_cert_file
-        .as_ref()
-        .zip(flags.tls_private_key_file.as_ref())
-    {
-        return Some(Files::new(cert.clone(), key.clone()));
+    if let Some(certificate) = flags.tls_cert_file.clone() {
+        let key = flags.tls_private_key_file.clone()?;
+        return Some(Files { certificate, key });
     }
     let at = |file: String| Some(flags.cert_dir.as_ref()?.join(file));
     ["tls", "apiserver"].into_iter().find_map(|name| {
-        let files = Files::new(at(format!("{name}.crt"))?, at(format!("{name}.key"))?);
+        let (certificate, key) = (at(format!("{name}.crt"))?, at(format!("{name}.key"))?);
+        let files = Files { certificate, key };
         // If one of the two is missing, the server reports it and waits for it.
         (files.certificate.exists() || files.key.exists()).then_some(files)
     })

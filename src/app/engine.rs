@@ -137,7 +137,7 @@ impl Engine {
             prometheus,
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
-            pace: Pace::new(config.poll.unwrap_or(POLL_MIN)),
+            pace: Pace::default(),
             poll: config.poll,
             inventory,
             provider,
@@ -162,12 +162,12 @@ impl Engine {
     /// Polls until cancelled.
     pub(crate) async fn run(mut self) {
         loop {
-            tokio::time::sleep_until(self.started + self.pace.due()).await;
+            tokio::time::sleep_until(self.started + self.pace.due).await;
             self.poll().await;
             self.publish();
             // Without publication values would expire before a late poll, and return.
             let beat = PUBLISH_EVERY.min(self.interval());
-            while self.started.elapsed() + beat < self.pace.due() {
+            while self.started.elapsed() + beat < self.pace.due {
                 tokio::time::sleep(beat).await;
                 self.publish();
             }
@@ -287,11 +287,10 @@ impl Engine {
         self.pipeline.end_round();
         let is_answered = round.is_answered || round.error.is_none();
         self.note(round, now);
-        self.pace.set_interval(self.interval());
-        let elapsed = self.started.elapsed();
+        let (elapsed, interval) = (self.started.elapsed(), self.interval());
         match is_answered {
-            true => self.pace.succeeded(elapsed),
-            false => self.pace.failed(elapsed),
+            true => self.pace.succeeded(elapsed, interval),
+            false => self.pace.failed(elapsed, interval),
         }
     }
 

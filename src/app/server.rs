@@ -123,8 +123,8 @@ pub(crate) async fn run(
     let provider = provide(loaded, &args.rules, client, own, &telemetry, &mut tasks);
     finding_reports::count_before_scrape(metrics, Arc::clone(&provider));
     let api = Api::new(provider, clock::now, telemetry.clone());
-    let (cluster, follow) = (&args.cluster, authentication.clone());
-    let trust = trust::start(cluster, &args.trust, follow, &telemetry, &mut tasks);
+    let follow = authentication.clone();
+    let trust = trust::start(&args.cluster, follow, &telemetry, &mut tasks);
     let reviewer = review(authentication, authorization, &telemetry, &mut tasks);
     let now = Arc::new(SystemTime::now);
     let settings = security_settings(args);
@@ -265,7 +265,7 @@ fn api_listener(
 
 fn serve_api(
     listener: Listener,
-    api: &Api,
+    api: &Arc<Api>,
     security: Security,
     trust: Arc<TrustStore>,
     telemetry: &Telemetry,

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::metrics::{check_watches, of_watches};
 use super::tasks::Tasks;
-use crate::cli::flags::{Cluster, TrustFlags};
+use crate::cli::flags::Cluster;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
 use aggregated_apiserver::security::trust::{self, Trust, TrustError, TrustStore};
@@ -43,8 +43,7 @@ struct Authorities {
 
 /// Starts what keeps the authorities up to date.
 pub(super) fn start(
-    cluster: &Cluster,
-    flags: &TrustFlags,
+    flags: &Cluster,
     client: Client,
     telemetry: &Telemetry,
     tasks: &mut Tasks,
@@ -52,11 +51,11 @@ pub(super) fn start(
     let store = Arc::new(TrustStore::default());
     let replaced = Replaced::by(flags);
     // As upstream, the ConfigMap is not needed if both authorities are given.
-    let is_read = !cluster.authentication_skip_lookup && replaced.files.len() < 2;
+    let is_read = !flags.authentication_skip_lookup && replaced.files.len() < 2;
     if !is_read && replaced.files.is_empty() {
         return store;
     }
-    let weight = match is_read && cluster.authentication_tolerate_lookup_failure {
+    let weight = match is_read && flags.authentication_tolerate_lookup_failure {
         true => Weight::Detail,
         false => Weight::Readiness,
     };
@@ -80,7 +79,7 @@ impl Replaced {
     /// A flag for the authority of front proxies replaces all other keys about them too, as
     /// in apiserver (`pkg/server/options/authentication.go`, `ApplyTo`). Keys without a flag
     /// then have apiserver's defaults.
-    fn by(flags: &TrustFlags) -> Self {
+    fn by(flags: &Cluster) -> Self {
         let names = &flags.requestheader_allowed_names;
         let users = &flags.requestheader_username_headers;
         let uids = &flags.requestheader_uid_headers;
@@ -195,7 +194,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        flags: TrustFlags,
+        flags: Cluster,
     }
 
     /// The tests of the authorities check the meaning of the keys.

@@ -34,8 +34,6 @@ pub(crate) struct ServeArgs {
     pub(crate) rules: RuleFlags,
     #[command(flatten)]
     pub(crate) logging: Logging,
-    #[command(flatten)]
-    pub(crate) trust: TrustFlags,
     /// Words without a flag have no effect, as with prometheus-adapter, whose
     /// chart passes one.
     #[arg(hide = true)]
@@ -92,7 +90,8 @@ pub(crate) struct Listening {
     pub(crate) shutdown_delay_duration: Duration,
 }
 
-/// Access to the Kubernetes API, and trust in clients.
+/// Access to the Kubernetes API, and trust in clients: authorities of clients in files are in
+/// place of those of the ConfigMap.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(crate) struct Cluster {
@@ -117,7 +116,7 @@ pub(crate) struct Cluster {
     /// Paths that need no SubjectAccessReview, separated by commas; a * at the end
     /// matches every path with that prefix. Metrics of objects always need one [default:
     /// /healthz,/readyz,/livez]
-    #[arg(long, value_parser = always_allowed)]
+    #[arg(long, value_parser = AlwaysAllowed::parse)]
     pub(crate) authorization_always_allow_paths: Option<AlwaysAllowed>,
     /// How long the answer to a TokenReview is cached
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
@@ -128,6 +127,29 @@ pub(crate) struct Cluster {
     /// How long a denied SubjectAccessReview is cached
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(crate) authorization_webhook_cache_unauthorized_ttl: Duration,
+    /// CA of client certificates, instead of the CA in the ConfigMap; reloaded when the
+    /// file changes
+    #[arg(long)]
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// CA of front proxies, instead of the CA in the ConfigMap; reloaded when the file
+    /// changes
+    #[arg(long)]
+    pub(crate) requestheader_client_ca_file: Option<PathBuf>,
+    /// Names that a front proxy's certificate may have, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) requestheader_allowed_names: Option<Vec<String>>,
+    /// Headers with the user's name
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) requestheader_username_headers: Option<Vec<String>>,
+    /// Headers with the user's UID
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) requestheader_uid_headers: Option<Vec<String>>,
+    /// Headers with the user's groups
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) requestheader_group_headers: Option<Vec<String>>,
+    /// Prefixes of headers with extra fields of the user
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) requestheader_extra_headers_prefix: Option<Vec<String>>,
 }
 
 /// How prometheus-adapter's rules are served.
@@ -168,35 +190,6 @@ pub(crate) struct Logging {
     pub(crate) logging_format: LineFormat,
 }
 
-/// Authorities of clients in files, in place of those of the ConfigMap.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Kubernetes")]
-pub(crate) struct TrustFlags {
-    /// CA of client certificates, instead of the CA in the ConfigMap; reloaded when the
-    /// file changes
-    #[arg(long)]
-    pub(crate) client_ca_file: Option<PathBuf>,
-    /// CA of front proxies, instead of the CA in the ConfigMap; reloaded when the file
-    /// changes
-    #[arg(long)]
-    pub(crate) requestheader_client_ca_file: Option<PathBuf>,
-    /// Names that a front proxy's certificate may have, separated by commas
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) requestheader_allowed_names: Option<Vec<String>>,
-    /// Headers with the user's name
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) requestheader_username_headers: Option<Vec<String>>,
-    /// Headers with the user's UID
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) requestheader_uid_headers: Option<Vec<String>>,
-    /// Headers with the user's groups
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) requestheader_group_headers: Option<Vec<String>>,
-    /// Prefixes of headers with extra fields of the user
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) requestheader_extra_headers_prefix: Option<Vec<String>>,
-}
-
 /// A duration above zero.
 fn positive_duration(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
@@ -215,9 +208,4 @@ fn versions() -> impl TypedValueParser<Value = &'static [&'static SupportedProto
         "VersionTLS13" => ONLY_TLS13,
         _ => ALL_VERSIONS,
     })
-}
-
-fn always_allowed(text: &str) -> Result<AlwaysAllowed, String> {
-    let paths = text.split(',').filter(|path| !path.is_empty());
-    AlwaysAllowed::parse(&paths.map(str::to_owned).collect::<Vec<_>>())
 }

@@ -83,27 +83,17 @@ impl Narrowed {
 /// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
 /// of node labels, with `-` or `_` for each character that is invalid in a selector.
 fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
-    let is_one_of = |wanted: &[String]| value.is_some_and(|value| is_one_of(value, wanted));
-    match &requirement.operator {
-        Operator::Equals(wanted) => is_one_of(std::slice::from_ref(wanted)),
-        Operator::NotEquals(unwanted) => !is_one_of(std::slice::from_ref(unwanted)),
-        Operator::In(wanted) => is_one_of(wanted),
-        Operator::NotIn(unwanted) => !is_one_of(unwanted),
-        Operator::Exists
-        | Operator::DoesNotExist
-        | Operator::GreaterThan(_)
-        | Operator::LessThan(_) => requirement.holds(value),
-    }
-}
-
-/// Whether any form of a value is one of these values, which are sorted.
-fn is_one_of(value: &str, wanted: &[String]) -> bool {
-    let is_wanted = |form: &str| wanted.binary_search_by(|it| it.as_str().cmp(form)).is_ok();
+    let spelled_out = value.filter(|value| !value.chars().all(is_valid));
     let forms = ['-', '_']
         .into_iter()
-        .filter(|_| !value.chars().all(is_valid));
-    let mut forms = forms.map(|stand_in| spelled(value, stand_in));
-    is_wanted(value) || forms.any(|form| is_wanted(&form))
+        .filter_map(|it| Some(spelled(spelled_out?, it)));
+    let mut forms = forms.map(|form| requirement.holds(Some(&form)));
+    let holds = requirement.holds(value);
+    match &requirement.operator {
+        Operator::Equals(_) | Operator::In(_) => holds || forms.any(|holds| holds),
+        Operator::NotEquals(_) | Operator::NotIn(_) => holds && forms.all(|holds| holds),
+        _ => holds,
+    }
 }
 
 /// Whether a selector's value may contain the letter.
@@ -140,13 +130,7 @@ fn single(requirement: &Requirement) -> Option<&str> {
     match &requirement.operator {
         Operator::Equals(value) => Some(value),
         Operator::In(values) if values.len() == 1 => Some(&values[0]),
-        Operator::In(_)
-        | Operator::NotEquals(_)
-        | Operator::NotIn(_)
-        | Operator::Exists
-        | Operator::DoesNotExist
-        | Operator::GreaterThan(_)
-        | Operator::LessThan(_) => None,
+        _ => None,
     }
 }
 

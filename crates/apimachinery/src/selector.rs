@@ -10,9 +10,6 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// The most bytes of a label's name (without its prefix) or value.
-pub const MAX_NAME: usize = parse::MAX_NAME;
-
 /// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
@@ -63,15 +60,6 @@ impl Selector {
     /// (8 KiB, 64 requirements, 256 values in total). The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text).map(|requirements| Self { requirements })
-    }
-
-    /// The same selector with one more requirement.
-    #[must_use]
-    pub fn and(mut self, requirement: Requirement) -> Self {
-        let requirements = &mut self.requirements;
-        let at = requirements.partition_point(|it| it.key <= requirement.key);
-        requirements.insert(at, requirement);
-        self
     }
 
     /// Whether a label set satisfies every requirement.

@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use reqwest::{Request, Url};
 
 use crate::aws::{self, AwsSettings};
-use crate::google::GoogleSettings;
+use crate::google::{self, GoogleSettings};
 use crate::issuer::{CloudAuthError, Platform, Variables};
 use crate::oauth2::{AzureSettings, OAuth2Settings};
 use crate::renewal::{Issued, Renewed};
@@ -103,7 +103,7 @@ impl Authenticator {
         let platform = &self.platform;
         let issued = match &self.method {
             AuthMethod::SigV4(settings) => aws::keys(settings, &self.region, platform).await,
-            AuthMethod::Google(settings) => settings.token(platform).await,
+            AuthMethod::Google(_) => google::token(platform).await,
             AuthMethod::Azure(settings) => settings.token(platform).await,
             AuthMethod::OAuth2(settings) => settings.token(platform).await,
         };

@@ -84,7 +84,7 @@ async fn may(
         name: right.name.to_owned(),
     };
     for identity in accounts {
-        if reviewer.access(identity, &access).await? == AccessVerdict::Allowed {
+        if reviewer.access(identity, &access).await? == AccessVerdict::Allowed(()) {
             return Ok(true);
         }
     }

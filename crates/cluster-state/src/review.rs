@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use super::error::{CallError, excerpt};
 use super::rights;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
-    Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
+    Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict,
 };
 use apimachinery::condition::{Condition, State};
 
@@ -160,14 +161,14 @@ fn judge_token(status: TokenReviewStatus) -> TokenVerdict {
         );
     }
     match identity(status.user.unwrap_or_default()) {
-        Some(identity) => TokenVerdict::Authenticated(identity),
+        Some(identity) => TokenVerdict::Allowed(identity),
         None => refused("kube-apiserver names no user for the token"),
     }
 }
 
 fn judge_access(status: SubjectAccessReviewStatus) -> AccessVerdict {
     if status.allowed && status.denied != Some(true) {
-        return AccessVerdict::Allowed;
+        return AccessVerdict::Allowed(());
     }
     let reasons = [status.reason, status.evaluation_error];
     let reasons = reasons.into_iter().flatten();
@@ -198,7 +199,7 @@ impl Reviewer for KubeReviewer {
     fn token<'a>(
         &'a self,
         token: &'a SecretString,
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
@@ -212,7 +213,7 @@ impl Reviewer for KubeReviewer {
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     verb: Option<Scalar<Verb>>,
     timeout: Option<Scalar<Timeout>>,
     compression: Option<Scalar<Compression>>,
-    max_concurrent_queries: Option<Scalar<Count<u16>>>,
+    max_concurrent_queries: Option<Scalar<Count>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
 }
@@ -69,7 +69,7 @@ impl Connection {
         let address = match (flag, &self.url) {
             (Some(address), _) => address.clone(),
             (None, Some(text)) => {
-                parse_url(&text.value).map_err(|error| Problem::at(URL, text, error.to_string()))?
+                parse_url(&text.value).map_err(|error| Problem::at(URL, text, error))?
             }
             (None, None) => return Err(Problem::missing(URL, NO_ADDRESS)),
         };

@@ -1,7 +1,6 @@
 //! Scalars of the file, which parse themselves.
 
 use std::marker::PhantomData;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -109,13 +108,13 @@ impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAS
 }
 
 /// A count of at least one.
-pub(super) struct Count<N>(PhantomData<N>);
+pub(super) struct Count;
 
-impl<N: FromStr + From<u8> + PartialOrd> Setting for Count<N> {
-    type Value = N;
+impl Setting for Count {
+    type Value = u16;
 
-    fn parse(text: &str) -> Result<N, String> {
-        let count = text.parse().ok().filter(|count| *count >= N::from(1));
+    fn parse(text: &str) -> Result<u16, String> {
+        let count = text.parse().ok().filter(|count| *count > 0);
         count.ok_or_else(|| format!("{text:?} is no count: write a whole number above 0"))
     }
 }

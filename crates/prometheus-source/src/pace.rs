@@ -10,43 +10,24 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Schedule of evenly spaced polls. The first is due at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pace {
-    interval: Duration,
-    due: Duration,
+    /// Time of the next poll.
+    pub due: Duration,
 }
 
 impl Pace {
-    #[must_use]
-    pub const fn new(interval: Duration) -> Self {
-        Self {
-            interval,
-            due: Duration::ZERO,
-        }
-    }
-
-    /// Time of the next poll.
-    #[must_use]
-    pub const fn due(&self) -> Duration {
-        self.due
-    }
-
-    /// Changes the interval, for polls after the next.
-    pub const fn set_interval(&mut self, interval: Duration) {
-        self.interval = interval;
-    }
-
     /// A poll succeeded. The next is due one interval after this one was due, so that
     /// its duration does not shift the schedule; missed polls are skipped.
-    pub fn succeeded(&mut self, now: Duration) {
+    pub fn succeeded(&mut self, now: Duration, interval: Duration) {
         while self.due <= now {
-            self.due += self.interval.max(Duration::from_millis(1));
+            self.due += interval.max(Duration::from_millis(1));
         }
     }
 
     /// A poll failed. The next one is due after the interval, or sooner.
-    pub fn failed(&mut self, now: Duration) {
-        self.due = now + self.interval.min(RETRY);
+    pub fn failed(&mut self, now: Duration, interval: Duration) {
+        self.due = now + interval.min(RETRY);
     }
 }
 
@@ -60,24 +41,21 @@ mod tests {
 
     #[test]
     fn a_success_keeps_the_schedule_and_skips_missed_polls() {
-        let mut pace = Pace::new(at(5000));
-        pace.succeeded(at(300));
-        assert_eq!(pace.due(), at(5000));
-        pace.succeeded(at(17_000));
-        assert_eq!(pace.due(), at(20_000));
-        pace.succeeded(at(20_000));
-        assert_eq!(pace.due(), at(25_000));
+        let mut pace = Pace::default();
+        for (now, due) in [(300, 5000), (17_000, 20_000), (20_000, 25_000)] {
+            pace.succeeded(at(now), at(5000));
+            assert_eq!(pace.due, at(due));
+        }
     }
 
     #[test]
     fn a_failed_poll_is_repeated_after_five_seconds_at_most() {
-        let mut pace = Pace::new(at(60_000));
-        pace.failed(at(300));
-        assert_eq!(pace.due(), at(5300));
-        pace.succeeded(at(6000));
-        assert_eq!(pace.due(), at(65_300));
-        pace.set_interval(at(1000));
-        pace.failed(at(66_000));
-        assert_eq!(pace.due(), at(67_000));
+        let mut pace = Pace::default();
+        pace.failed(at(300), at(60_000));
+        assert_eq!(pace.due, at(5300));
+        pace.succeeded(at(6000), at(60_000));
+        assert_eq!(pace.due, at(65_300));
+        pace.failed(at(66_000), at(1000));
+        assert_eq!(pace.due, at(67_000));
     }
 }

@@ -34,12 +34,12 @@ const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const EXT: &str = "/apis/external.metrics.k8s.io/v1beta1";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-fn api(fixture: &Arc<Fixture>) -> Api {
+fn api(fixture: &Arc<Fixture>) -> Arc<Api> {
     Api::new(fixture.clone(), || NOW, Telemetry::new().unwrap())
 }
 
 /// The API without authentication, as the service of a listener.
-fn open(api: &Api) -> Service {
+fn open(api: &Arc<Api>) -> Service {
     into_service(router::open(api))
 }
 

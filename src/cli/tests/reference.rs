@@ -106,7 +106,7 @@ fn an_empty_text_is_no_value() {
     assert_eq!(texts, 17);
     assert!(parse(&["--prometheus-auth-config=", "--prometheus-auth-incluster"]).is_ok());
     let (args, _) = parse(&["--authorization-always-allow-paths="]).unwrap();
-    let none = AlwaysAllowed::parse(&[]).unwrap();
+    let none = AlwaysAllowed::parse("").unwrap();
     assert_eq!(args.cluster.authorization_always_allow_paths, Some(none));
 }
 

@@ -17,8 +17,8 @@ use super::{Publisher, Trouble};
 use crate::x509;
 use limits::file;
 
-/// How often the files are read by default.
-pub const EVERY: Duration = Duration::from_secs(10);
+/// How often the files are read.
+const EVERY: Duration = Duration::from_secs(10);
 
 /// The pair's files.
 #[derive(Clone, Debug)]
@@ -27,8 +27,6 @@ pub struct Files {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
-    /// How often they are read.
-    pub every: Duration,
 }
 
 /// Follows the files until `stop`. They need not exist at the start: they may be written later.
@@ -47,7 +45,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
                 Err(why) => Some(Trouble::Lasting(why)),
             };
             publisher.report(trouble);
-            tokio::time::sleep(files.every).await;
+            tokio::time::sleep(EVERY).await;
         }
     };
     // Reading can be cancelled at any point.
@@ -58,15 +56,6 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
 }
 
 impl Files {
-    /// Two files, read at the default interval.
-    pub const fn new(certificate: PathBuf, key: PathBuf) -> Self {
-        Self {
-            certificate,
-            key,
-            every: EVERY,
-        }
-    }
-
     async fn pair(&self, now: SystemTime) -> Result<Pair, String> {
         let (chain, key) = (read(&self.certificate).await?, read(&self.key).await?);
         let (place, place_of_key) = (self.certificate.display(), self.key.display());
@@ -123,10 +112,8 @@ mod tests {
         fn start() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let (publisher, serving) = serving();
-            let files = Files {
-                every: Duration::from_millis(5),
-                ..Files::new(folder.path().join("tls.crt"), folder.path().join("tls.key"))
-            };
+            let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
+            let files = Files { certificate, key };
             let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
@@ -188,7 +175,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn files_that_are_written_late_are_waited_for() {
         let mut scene = Scene::start();
         let waiting = scene
@@ -205,7 +192,7 @@ mod tests {
         scene.end().await;
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn s102_a_new_pair_is_served_and_a_broken_one_leaves_the_old_one_in_force() {
         let mut scene = Scene::start();
         let first = scene.good();
@@ -243,7 +230,7 @@ mod tests {
     async fn garbage_is_refused_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
-        let files = Files::new(certificate, key);
+        let files = Files { certificate, key };
         let issued = issued(&authority("test"));
         let (chain, key) = (issued.cert.pem(), issued.signing_key.serialize_pem());
         let (chain, key) = (&*chain, &*key);

@@ -72,10 +72,10 @@ impl Security {
         match bearer_token(headers) {
             Ok(None) => {}
             Ok(Some(token)) => match self.reviews.token(&token, until).await {
-                Ok(TokenVerdict::Authenticated(identity)) if identity.user.is_empty() => {
+                Ok(TokenVerdict::Allowed(identity)) if identity.user.is_empty() => {
                     wrong.push("the token's review names no user".to_owned());
                 }
-                Ok(TokenVerdict::Authenticated(identity)) => {
+                Ok(TokenVerdict::Allowed(identity)) => {
                     return Ok(identity.with_authenticated_group());
                 }
                 Ok(TokenVerdict::Refused(reason)) => {

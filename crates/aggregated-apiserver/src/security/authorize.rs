@@ -24,7 +24,7 @@ impl Security {
         }
         let who = &user.identity;
         match self.reviews.access(who, what, user.via, until).await {
-            Ok(AccessVerdict::Allowed) => Ok(()),
+            Ok(AccessVerdict::Allowed(())) => Ok(()),
             Ok(AccessVerdict::Refused(reason)) => Err(Refusal::Forbidden {
                 user: user.identity.user.clone(),
                 what: Box::new(what.clone()),

@@ -1,24 +1,27 @@
 //! The two kinds of review by kube-apiserver.
 
-use std::future::Future;
-use std::pin::Pin;
-
+use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use serde::Serialize;
 
 use super::identity::Identity;
 
-/// The type of futures that a `dyn` trait returns.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The result of a TokenReview.
+/// The result of a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum TokenVerdict {
-    /// The token authenticates this user.
-    Authenticated(Identity),
-    /// The token is not authenticated; the reason, for the log.
+pub enum Verdict<T> {
+    /// The token authenticates a user, or the access is allowed.
+    Allowed(T),
+    /// The token is not authenticated, or the access not allowed: it is denied, even if
+    /// `allowed` is set too, or no authorizer has an opinion (docs/protocol.md, "What a review
+    /// asks"). The text is the reason, for the log.
     Refused(String),
 }
+
+/// The result of a TokenReview, with the user of the token.
+pub type TokenVerdict = Verdict<Identity>;
+
+/// The result of a SubjectAccessReview.
+pub type AccessVerdict = Verdict<()>;
 
 /// An access, with the attributes of a SubjectAccessReview (`authorization.k8s.io/v1`;
 /// docs/protocol.md, "What a review asks").
@@ -68,16 +71,6 @@ impl Access {
     }
 }
 
-/// The result of a SubjectAccessReview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum AccessVerdict {
-    /// Allowed.
-    Allowed,
-    /// Not allowed. It is denied, even if `allowed` is set too, or no authorizer has an
-    /// opinion (docs/protocol.md, "What a review asks"). The text is kube-apiserver's reason.
-    Refused(String),
-}
-
 /// A failed review. It counts as not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -90,12 +83,12 @@ pub trait Reviewer: Send + Sync + 'static {
     fn token<'a>(
         &'a self,
         token: &'a SecretString,
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
+    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>>;
 
     /// Reviews whether the user has the access (SubjectAccessReview).
     fn access<'a>(
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> Pending<'a, Result<AccessVerdict, ReviewError>>;
+    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>>;
 }

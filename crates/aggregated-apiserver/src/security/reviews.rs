@@ -21,7 +21,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 
-use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits, Verdict};
+use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits};
 use super::counters::Counters;
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict};
@@ -56,22 +56,10 @@ type TokenDigest = Box<[u8]>;
 /// The user and the access: the key of a cached answer.
 type AccessKey = (Identity, Access);
 
-impl Verdict for TokenVerdict {
-    fn is_allowed(&self) -> bool {
-        matches!(self, Self::Authenticated(_))
-    }
-}
-
-impl Verdict for AccessVerdict {
-    fn is_allowed(&self) -> bool {
-        *self == Self::Allowed
-    }
-}
-
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
-    tokens: ReviewCache<TokenDigest, TokenVerdict>,
-    accesses: ReviewCache<AccessKey, AccessVerdict>,
+    tokens: ReviewCache<TokenDigest, Identity>,
+    accesses: ReviewCache<AccessKey, ()>,
     token_permits: ReviewPermits,
     proxied_permits: ReviewPermits,
     direct_permits: ReviewPermits,

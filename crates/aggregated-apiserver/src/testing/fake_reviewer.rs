@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Mutex;
 
+use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
 use crate::security::identity::Identity;
-use crate::security::reviewer::{
-    Access, AccessVerdict, Pending, ReviewError, Reviewer, TokenVerdict,
-};
+use crate::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict};
 
 /// How reviews end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,7 +46,7 @@ impl FakeReviewer {
     pub fn new() -> Self {
         let rule: Rule = Box::new(|who, _| match who.user.as_str() {
             "system:anonymous" => AccessVerdict::Refused(String::new()),
-            _ => AccessVerdict::Allowed,
+            _ => AccessVerdict::Allowed(()),
         });
         Self {
             state: Mutex::new(State {
@@ -129,14 +128,14 @@ impl Reviewer for FakeReviewer {
     fn token<'a>(
         &'a self,
         token: &'a SecretString,
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>> {
         let token = token.expose_secret();
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();
                 state.asked_tokens.push(token.to_owned());
                 let verdict = match state.tokens.get(token) {
-                    Some(identity) => TokenVerdict::Authenticated(identity.clone()),
+                    Some(identity) => TokenVerdict::Allowed(identity.clone()),
                     None => TokenVerdict::Refused("unknown".to_owned()),
                 };
                 (state.mood, verdict)
@@ -152,7 +151,7 @@ impl Reviewer for FakeReviewer {
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();

@@ -13,7 +13,7 @@ const MAX_REQUIREMENTS: usize = 64;
 /// The most values of all requirements together.
 const MAX_VALUES: usize = 256;
 /// The longest name or value of a label.
-pub(super) const MAX_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 /// The longest DNS prefix of a label's name.
 const MAX_PREFIX: usize = 253;
 

@@ -56,7 +56,7 @@ async fn a_known_token_gives_its_user_with_groups_and_extras() {
     let (verdict, posted) = token(status).await;
     let mut known = alice();
     known.extra.insert("none".to_owned(), Vec::new());
-    assert!(matches!(verdict, TokenVerdict::Authenticated(identity) if identity == known));
+    assert!(matches!(verdict, TokenVerdict::Allowed(identity) if identity == known));
     assert_eq!(posted["kind"], "TokenReview");
     assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
 }
@@ -78,7 +78,7 @@ async fn a_token_is_refused_unless_the_review_authenticates_a_user() {
     for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
         let status = json!({"authenticated": true, "user": user, "audiences": audiences});
         let (verdict, posted) = token(status).await;
-        assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
+        assert!(matches!(verdict, TokenVerdict::Allowed(_)));
         assert_eq!(posted["spec"]["audiences"], json!(null));
     }
 }
@@ -95,7 +95,7 @@ async fn an_access_review_has_all_attributes() {
         name: "*".to_owned(),
     };
     let (verdict, posted) = access(json!({"allowed": true}), what).await;
-    assert_eq!(verdict, AccessVerdict::Allowed);
+    assert_eq!(verdict, AccessVerdict::Allowed(()));
     assert_eq!(
         posted["spec"],
         json!({"user": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"]},
@@ -156,7 +156,7 @@ async fn a_temporary_failure_is_tried_again() {
         kube.heal(TOKENS);
     };
     let (answer, ()) = tokio::join!(reviewer.token(&token), mend);
-    assert!(matches!(answer, Ok(TokenVerdict::Authenticated(_))));
+    assert!(matches!(answer, Ok(TokenVerdict::Allowed(_))));
 }
 
 #[tokio::test]

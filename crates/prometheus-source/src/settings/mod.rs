@@ -89,23 +89,20 @@ pub enum Compression {
     Gzip,
 }
 
-/// A text that is no address of a Prometheus. It is not repeated: any part of it may be a
-/// credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "is no URL: write http://host:port, of a store or a Service in front of several Prometheus"
-)]
-pub struct InvalidUrl;
+/// The fault of a text that is no address of a Prometheus. The text is not repeated: any part of
+/// it may be a credential.
+const NO_URL: &str =
+    "is no URL: write http://host:port, of a store or a Service in front of several Prometheus";
 
 /// Parses the address of a Prometheus: `http` or `https`, with a host.
 ///
 /// # Errors
 /// When the text is anything else.
-pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
+pub fn parse_url(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text.trim()).ok();
     // Addresses of these schemes have a host.
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.ok_or(InvalidUrl)
+    url.ok_or(NO_URL)
 }
 
 /// Decodes the percent-encoding of a URL's user information.
@@ -125,7 +122,7 @@ mod tests {
         assert_eq!(url.as_str(), "https://b/x?a=1,2");
         let wrong = ["", "a:9090", "ftp://a", "http://", "http://a:9090,http://b"];
         for wrong in wrong {
-            assert_eq!(parse_url(wrong), Err(InvalidUrl), "{wrong}");
+            assert_eq!(parse_url(wrong), Err(NO_URL), "{wrong}");
         }
     }
 }

@@ -110,7 +110,7 @@ proptest! {
         };
         let provider = Arc::new(Noting::default());
         let reviewer = Arc::new(FakeReviewer::new());
-        reviewer.rule(|_, _| AccessVerdict::Allowed);
+        reviewer.rule(|_, _| AccessVerdict::Allowed(()));
         let api = Api::new(provider.clone(), || NOW, Telemetry::new().unwrap());
         let router = layers(&api, &reviewer);
         let request = http::Request::get(uri).body(Body::empty()).unwrap();

@@ -95,7 +95,7 @@ async fn only_users_with_the_right_to_list_all_pods_see_their_names() {
         .reviewer
         .rule(|user, access| match *access == Access::all_pods() {
             true if user.user != "admin" => AccessVerdict::Refused(String::new()),
-            _ => AccessVerdict::Allowed,
+            _ => AccessVerdict::Allowed(()),
         });
     let explained = format!("{V2}/nodes/n/m?explain=true");
     for (user, pods, notes) in [
@@ -137,7 +137,7 @@ async fn s082_revoked_and_granted_rights_take_effect() {
         scene.by_user("bob", VALUES).await.status == 403
     })
     .await;
-    scene.reviewer.rule(|_, _| AccessVerdict::Allowed);
+    scene.reviewer.rule(|_, _| AccessVerdict::Allowed(()));
     until("the right began", async || {
         scene.by_user("bob", VALUES).await.status == 200
     })
@@ -233,7 +233,7 @@ async fn s085_an_unauthorized_user_gets_403_whether_or_not_the_object_exists() {
 async fn s086_a_right_in_one_namespace_does_not_apply_to_another() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|_, what| match what {
-        Access::Resource { namespace, .. } if namespace == "ns" => AccessVerdict::Allowed,
+        Access::Resource { namespace, .. } if namespace == "ns" => AccessVerdict::Allowed(()),
         _ => AccessVerdict::Refused(String::new()),
     });
     let queries = "labelSelector=app%3Dx metricLabelSelector=namespace%3Dother namespace=other \
@@ -263,7 +263,9 @@ async fn s086_a_right_in_one_namespace_does_not_apply_to_another() {
 async fn s010_the_aggregators_own_user_gets_discovery_as_authenticated() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|who, what| match what {
-        Access::NonResource { .. } if who.is_in("system:authenticated") => AccessVerdict::Allowed,
+        Access::NonResource { .. } if who.is_in("system:authenticated") => {
+            AccessVerdict::Allowed(())
+        }
         _ => AccessVerdict::Refused(String::new()),
     });
     let user = "system:kube-aggregator";

@@ -19,7 +19,7 @@ fn server(rule: impl Fn(&str, &str) -> bool + Send + 'static) -> Router {
             resource,
             namespace,
             ..
-        } if rule(resource, namespace) => AccessVerdict::Allowed,
+        } if rule(resource, namespace) => AccessVerdict::Allowed(()),
         _ => AccessVerdict::Refused(String::new()),
     });
     layers(&api, &reviewer)

@@ -146,7 +146,7 @@ async fn s075_impersonation_is_refused() {
 async fn s076_each_request_of_a_connection_has_its_own_user() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|identity, _| match &*identity.user {
-        "bob" => AccessVerdict::Allowed,
+        "bob" => AccessVerdict::Allowed(()),
         _ => AccessVerdict::Refused(String::new()),
     });
     let client = scene.server.http2_as(Some(&scene.proxy()));
@@ -169,7 +169,7 @@ async fn s076_each_request_of_a_connection_has_its_own_user() {
 #[tokio::test]
 async fn s077_an_anonymous_request_closes_a_direct_connection_and_not_the_proxys() {
     let scene = Scene::new().await;
-    scene.reviewer.rule(|_, _| AccessVerdict::Allowed);
+    scene.reviewer.rule(|_, _| AccessVerdict::Allowed(()));
     let anonymous = [
         ("X-Remote-User", "system:anonymous"),
         ("X-Remote-Group", "system:unauthenticated"),

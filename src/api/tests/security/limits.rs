@@ -180,7 +180,7 @@ async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() 
 async fn a_response_counts_as_a_request_until_the_client_received_it() {
     const HOUR: Duration = Duration::from_secs(3600);
     let reviewer = Arc::new(FakeReviewer::new());
-    reviewer.rule(|_, _| AccessVerdict::Allowed);
+    reviewer.rule(|_, _| AccessVerdict::Allowed(()));
     let api = super::super::api(&Arc::new(Fixture::new()));
     let settings = SecuritySettings {
         anonymous_in_flight: 1,

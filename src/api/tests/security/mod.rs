@@ -254,14 +254,14 @@ impl Scene {
 }
 
 /// An API with its layers, without a network. Every client is anonymous.
-fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
+fn layers(api: &Arc<Api>, reviewer: &Arc<FakeReviewer>) -> Router {
     let settings = SecuritySettings::default();
     secured(router::routes(api), api, reviewer, settings)
 }
 
 fn secured(
     routes: Router,
-    api: &Api,
+    api: &Arc<Api>,
     reviewer: &Arc<FakeReviewer>,
     settings: SecuritySettings,
 ) -> Router {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::NoAnswer;
 use crate::security::counters::{ReviewCounts, add};
-use crate::security::reviewer::ReviewError;
+use crate::security::reviewer::{ReviewError, Verdict};
 
 const CACHE_BYTES: u64 = 32 << 20;
 
@@ -35,11 +35,6 @@ impl ReviewPermits {
     }
 }
 
-/// The answer of a review.
-pub(super) trait Verdict: Clone + Serialize + Send + Sync + 'static {
-    fn is_allowed(&self) -> bool;
-}
-
 /// How long answers are cached.
 pub(super) struct CacheLifetimes {
     pub(super) allowed: Duration,
@@ -47,16 +42,16 @@ pub(super) struct CacheLifetimes {
 }
 
 impl CacheLifetimes {
-    fn of(&self, verdict: &impl Verdict) -> Option<Duration> {
-        Some(match verdict.is_allowed() {
-            true => self.allowed,
-            false => self.denied,
+    const fn of<T>(&self, verdict: &Verdict<T>) -> Option<Duration> {
+        Some(match verdict {
+            Verdict::Allowed(_) => self.allowed,
+            Verdict::Refused(_) => self.denied,
         })
     }
 }
 
-impl<K, V: Verdict> Expiry<K, V> for CacheLifetimes {
-    fn expire_after_create(&self, _: &K, verdict: &V, _: StdInstant) -> Option<Duration> {
+impl<K, T> Expiry<K, Verdict<T>> for CacheLifetimes {
+    fn expire_after_create(&self, _: &K, verdict: &Verdict<T>, _: StdInstant) -> Option<Duration> {
         self.of(verdict)
     }
 
@@ -64,7 +59,7 @@ impl<K, V: Verdict> Expiry<K, V> for CacheLifetimes {
     fn expire_after_update(
         &self,
         _: &K,
-        verdict: &V,
+        verdict: &Verdict<T>,
         _: StdInstant,
         _: Option<Duration>,
     ) -> Option<Duration> {
@@ -74,20 +69,20 @@ impl<K, V: Verdict> Expiry<K, V> for CacheLifetimes {
 
 /// The answers to one kind of review. Clones share the cache.
 #[derive(Clone)]
-pub(super) struct ReviewCache<K, V> {
-    answers: Cache<K, V>,
+pub(super) struct ReviewCache<K, T> {
+    answers: Cache<K, Verdict<T>>,
     /// The time limit of a review.
     budget: Duration,
     counts: Arc<ReviewCounts>,
 }
 
-impl<K, V> ReviewCache<K, V>
+impl<K, T> ReviewCache<K, T>
 where
     K: Hash + Eq + Clone + Serialize + Send + Sync + 'static,
-    V: Verdict,
+    T: Clone + Serialize + Send + Sync + 'static,
 {
     pub(super) fn new(lives: CacheLifetimes, budget: Duration, counts: &Arc<ReviewCounts>) -> Self {
-        let bytes = |key: &K, verdict: &V| {
+        let bytes = |key: &K, verdict: &Verdict<T>| {
             let text = serde_json::to_vec(&(key, verdict)).unwrap_or_default();
             u32::try_from(ENTRY_BYTES + text.len()).unwrap_or(u32::MAX)
         };
@@ -107,8 +102,8 @@ where
         key: K,
         permits: &ReviewPermits,
         until: Instant,
-        review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
-    ) -> Result<V, NoAnswer> {
+        review: impl Future<Output = Result<Verdict<T>, ReviewError>> + Send + 'static,
+    ) -> Result<Verdict<T>, NoAnswer> {
         if let Some(known) = self.answers.get(&key).await {
             add(&self.counts.hits);
             return Ok(known);
@@ -144,13 +139,13 @@ where
         self,
         key: K,
         until: Instant,
-        review: impl Future<Output = Result<V, ReviewError>>,
-    ) -> Result<V, ReviewError> {
+        review: impl Future<Output = Result<Verdict<T>, ReviewError>>,
+    ) -> Result<Verdict<T>, ReviewError> {
         let answer = timeout_at(until, review).await;
         let answer = answer.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
         add(match &answer {
-            Ok(verdict) if verdict.is_allowed() => &self.counts.allowed,
-            Ok(_) => &self.counts.refused,
+            Ok(Verdict::Allowed(_)) => &self.counts.allowed,
+            Ok(Verdict::Refused(_)) => &self.counts.refused,
             Err(_) => &self.counts.failed,
         });
         if let Ok(verdict) = &answer {
