@@ -98,7 +98,7 @@ fn every_printed_command_answers_as_printed() {
     }
     for (command, expected) in
         own.iter()
-            .zip(["INSTANT", "MEM BW %", "errors: 0", "by this computation"])
+            .zip(["REPORTING", "MEM BW %", "errors: 0", "by this computation"])
     {
         let said = said(command).unwrap();
         assert!(said.contains(expected), "{command}: {said}");
@@ -123,7 +123,7 @@ fn in_other_words(explain: &str) {
         format!("explain external cluster_{metric} -n {namespace}"),
     ] {
         let said = run(&words).unwrap();
-        assert!(said.contains("INSTANT"), "{words}: {said}");
+        assert!(said.contains("REPORTING"), "{words}: {said}");
     }
     let wrong = &metric[..metric.len() - 1];
     for (words, told) in [
@@ -148,7 +148,7 @@ fn in_other_words(explain: &str) {
         let names = resources.map(|it| it["name"].as_str().unwrap().rsplit('/').next().unwrap());
         for name in names.collect::<BTreeSet<_>>() {
             let said = run(&format!("explain metric {name}")).unwrap();
-            let is_told = said.contains("  unit ") && said.contains("  read from DCGM_");
+            let is_told = said.contains("\nunit ") && said.contains("\nread from  DCGM_");
             assert!(is_told, "{name}: {said}");
         }
     }

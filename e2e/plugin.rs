@@ -40,7 +40,7 @@ fn kubectl_finds_the_plugin_and_says_its_name() {
 #[test]
 fn kubectl_completes_the_commands_of_the_plugin() {
     let folder = installed();
-    let script = Program::run(Program::plugin(["completions", "kubectl"])).stdout;
+    let script = Program::run(Program::plugin(["completion", "kubectl"])).stdout;
     let path = folder.path().join("kubectl_complete-gpu_metrics");
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

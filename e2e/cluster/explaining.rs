@@ -184,16 +184,21 @@ fn explained_values_are_those_served(lab: &Lab) {
         "gpu_memory_utilization",
     ];
     let said = json_of(lab, &of);
-    assert_eq!(said["value"]["number"], json!(60.0), "{said}");
-    assert!(!said["devices"].as_array().unwrap().is_empty(), "{said}");
+    let blocks = said["blocks"].as_array().unwrap();
+    let value = blocks.iter().find_map(|it| it["facts"].get("value"));
+    assert_eq!(value, Some(&json!(60.0)), "{said}");
+    let is_of_devices = |it: &&Value| it["caption"] == "Devices of the value";
+    let devices = blocks.iter().find(is_of_devices).unwrap();
+    assert!(devices["rows"][0]["uuid"].is_string(), "{said}");
 }
 
 fn top_shows_who_holds_gpus(lab: &Lab) {
     eventually("a row for each pod", PATIENCE, || {
-        let rows = json_of(lab, &["top", "pods", "-n", TEAM]);
+        let said = json_of(lab, &["top", "pods", "-n", TEAM]);
+        let rows = &said["blocks"][0]["rows"];
         let mut busy = rows.as_array().unwrap().iter();
         let is_busy = |row: &Value| row["memoryUtilization"] == json!(60.0);
-        ok_if(rows[0].is_object() && busy.all(is_busy), &rows)
+        ok_if(rows[0].is_object() && busy.all(is_busy), &said)
     });
     let workloads = says(lab, &["top", "workloads", "-A", "--sum"]);
     for said in [&*format!("deployments.apps/{APP}"), "SUM"] {
@@ -213,7 +218,10 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
         let is_unknown = cells.len() == 13 && cells[1..].iter().all(|cell| *cell == "–");
         let reason = pods.contains("team/waiting");
-        ok_if(is_unknown && reason && pods.contains("60/50 → 1/1"), &pods)
+        ok_if(
+            is_unknown && reason && pods.contains("60/50 1 → 1 (max 1)"),
+            &pods,
+        )
     });
     let gpus = says(lab, &["top", "gpus"]);
     assert!(gpus.contains("active") && gpus.contains("GPU-"), "{gpus}");

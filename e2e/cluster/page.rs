@@ -53,7 +53,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     eventually("the autoscaler on its page", PATIENCE, || {
         browser.open(&scaled);
         let said = browser.text("main");
-        ok_if(said.contains("✓ able to scale"), &said)
+        ok_if(said.contains("✓ Follows its metrics"), &said)
     });
     inspect(browser, &origin, &PAGES);
     browser.open(&scaled);
@@ -74,7 +74,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     let holders = lab.gpus.holders().into_iter();
     let holders: BTreeSet<String> = holders.map(|pod| format!("{TEAM}/{pod}")).collect();
     browser.open(&format!("{origin}gpus"));
-    let named = rows(browser).into_iter().map(|row| row[2].clone());
+    let named = rows(browser).into_iter().map(|row| row[3].clone());
     assert_eq!(named.collect::<BTreeSet<String>>(), holders);
     let others = "which are not listed: 10";
     assert!(browser.text("main").contains(others));

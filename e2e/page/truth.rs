@@ -9,9 +9,9 @@ use crate::program::{eventually, ok_if};
 /// A port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-/// The tiles of a page: label and count.
-fn tiles(browser: &Browser) -> Vec<(String, String)> {
-    let script = "return [...document.querySelectorAll('.tiles div')].map((it) => [...it.children].map((it) => it.innerText))";
+/// The facts of a page: label and value.
+fn facts(browser: &Browser) -> Vec<(String, String)> {
+    let script = "return [...document.querySelectorAll('.facts div')].map((it) => [...it.children].map((it) => it.innerText))";
     serde_json::from_value(browser.run(script)).unwrap()
 }
 
@@ -31,10 +31,10 @@ fn without_prometheus_the_page_shows_the_cause_and_no_number() {
         let said = browser.text("main .failure");
         ok_if(said.contains("(unreachable)"), &said)
     });
-    let tiles = tiles(&browser);
+    let facts = facts(&browser);
     assert!(
-        tiles.len() == 6 && tiles.iter().all(|(_, number)| number == "–"),
-        "{tiles:?}"
+        facts.len() == 6 && facts.iter().all(|(_, number)| number == "–"),
+        "{facts:?}"
     );
     for page in PAGES {
         browser.open(&format!("{}{page}", origin(&url)));
@@ -53,7 +53,7 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let phone = json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": false});
     browser.devtools("Emulation.setDeviceMetricsOverride", &phone);
     browser.open(&url);
-    let words = ["× no metric: ", "× wants more than its maximum of ", "✓ "];
+    let words = ["× Cannot read its metric: ", "‼ At its maximum: has ", "✓ "];
     eventually("all conditions", PATIENCE, || {
         browser.open(&format!("{}hpas", origin(&url)));
         let rows = rows(&browser);

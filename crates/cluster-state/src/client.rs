@@ -6,7 +6,7 @@
 //! an answer that it cannot decode, which for a TokenReview holds the token.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,15 +48,30 @@ pub enum ClusterAccess {
     Kubeconfig(PathBuf),
     /// With the environment variables and the service account of the pod.
     InCluster,
-    /// As kubectl connects. The kubeconfig is the given file, else `$KUBECONFIG`, else the
-    /// file in the home directory, else the pod's service account. The context is the given
-    /// one, else the current one.
-    User {
-        /// The file, if one is named.
-        kubeconfig: Option<PathBuf>,
-        /// The context, if one is named.
-        context: Option<String>,
-    },
+    /// As kubectl connects.
+    User(UserAccess),
+}
+
+/// The connection as kubectl's flags of the same names describe it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserAccess {
+    /// The kubeconfig; else `$KUBECONFIG`, else the file in the home directory, else the
+    /// pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context; else the current one.
+    pub context: Option<String>,
+    /// The cluster of the kubeconfig; else that of the context.
+    pub cluster: Option<String>,
+    /// The user of the kubeconfig; else that of the context.
+    pub user: Option<String>,
+    /// A bearer token in place of the user's.
+    pub token: Option<String>,
+    /// The user to act as.
+    pub act_as: Option<String>,
+    /// The groups to act as.
+    pub act_as_groups: Vec<String>,
+    /// How long an answer may take.
+    pub timeout: Option<Duration>,
 }
 
 /// A client of kube-apiserver. Cheap to clone; not throttled.
@@ -66,6 +81,8 @@ pub struct Client {
     address: Arc<str>,
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
+    /// How long an answer may take.
+    timeout: Duration,
 }
 
 impl fmt::Debug for Client {
@@ -84,11 +101,18 @@ impl Client {
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
         let (mut config, cluster) = match access {
             ClusterAccess::InCluster => (in_cluster()?, None),
-            ClusterAccess::Kubeconfig(path) => read_kubeconfig(Some(path), None).await?,
-            ClusterAccess::User {
-                kubeconfig,
-                context,
-            } => of_user(kubeconfig.as_deref(), context.as_deref()).await?,
+            ClusterAccess::Kubeconfig(path) => {
+                let file = UserAccess {
+                    kubeconfig: Some(path.clone()),
+                    ..UserAccess::default()
+                };
+                read_kubeconfig(&file).await?
+            }
+            ClusterAccess::User(access) => of_user(access).await?,
+        };
+        let timeout = match access {
+            ClusterAccess::User(access) => access.timeout,
+            _ => None,
         };
         let address = config.cluster_url.to_string();
         let user = HeaderValue::from_static(USER);
@@ -107,6 +131,7 @@ impl Client {
             client,
             address: address.trim_end_matches('/').into(),
             cluster: cluster.map(Into::into),
+            timeout: timeout.unwrap_or(ANSWER),
         })
     }
 
@@ -117,6 +142,7 @@ impl Client {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
             cluster: None,
+            timeout: ANSWER,
         }
     }
 
@@ -183,7 +209,7 @@ impl Client {
             };
             Err(self.refused(status.as_u16(), &message))
         };
-        self.in_time(ANSWER, answer).await?
+        self.in_time(self.timeout, answer).await?
     }
 
     /// The events of a watch, as they arrive.
@@ -193,7 +219,7 @@ impl Client {
     ) -> Result<impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>> + use<E>, CallError>
     {
         let request = request.map_err(|error| self.garbled(error))?;
-        let events = self.in_time(ANSWER, self.client.request_events(request));
+        let events = self.in_time(self.timeout, self.client.request_events(request));
         let events = events.await?.map_err(|error| self.failed(error))?;
         let client = self.clone();
         Ok(events.map(move |event| event.map_err(|error| client.failed(error))))
@@ -260,21 +286,34 @@ impl Client {
 /// A configuration, and the cluster's name in the kubeconfig.
 type NamedConfig = (Config, Option<String>);
 
-async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<NamedConfig, ClientError> {
+async fn of_user(access: &UserAccess) -> Result<NamedConfig, ClientError> {
     let is_set = |name| std::env::var_os(name).is_some();
-    let is_named = path.is_some() || context.is_some() || is_set("KUBECONFIG");
-    match read_kubeconfig(path, context).await {
-        Err(_) if is_set("KUBERNETES_SERVICE_HOST") && !is_named => Ok((in_cluster()?, None)),
-        read => read,
+    let choices = [&access.context, &access.cluster, &access.user];
+    let is_named = access.kubeconfig.is_some()
+        || choices.iter().any(|choice| choice.is_some())
+        || is_set("KUBECONFIG");
+    let (mut config, cluster) = match read_kubeconfig(access).await {
+        Err(_) if is_set("KUBERNETES_SERVICE_HOST") && !is_named => (in_cluster()?, None),
+        read => read?,
+    };
+    let auth = &mut config.auth_info;
+    if let Some(token) = &access.token {
+        auth.token = Some(token.clone().into());
+        (auth.token_file, auth.exec, auth.auth_provider) = (None, None, None);
     }
+    if let Some(user) = &access.act_as {
+        auth.impersonate = Some(user.clone());
+    }
+    if !access.act_as_groups.is_empty() {
+        auth.impersonate_groups = Some(access.act_as_groups.clone());
+    }
+    Ok((config, cluster))
 }
 
 /// Reads a kubeconfig file, or the files that kubectl would use, and selects a context, or
 /// the current one.
-async fn read_kubeconfig(
-    path: Option<&Path>,
-    context: Option<&str>,
-) -> Result<NamedConfig, ClientError> {
+async fn read_kubeconfig(access: &UserAccess) -> Result<NamedConfig, ClientError> {
+    let path = access.kubeconfig.as_deref();
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
         |path| path.display().to_string(),
@@ -292,12 +331,14 @@ async fn read_kubeconfig(
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;
     let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
+        context: access.context.clone(),
+        cluster: access.cluster.clone(),
+        user: access.user.clone(),
     };
-    let context = context.or(file.current_context.as_deref());
-    let named = file.contexts.iter().find(|it| Some(&*it.name) == context);
-    let cluster = named.and_then(|it| Some(it.context.as_ref()?.cluster.clone()));
+    let context = access.context.as_ref().or(file.current_context.as_ref());
+    let named = file.contexts.iter().find(|it| Some(&it.name) == context);
+    let of_context = named.and_then(|it| Some(it.context.as_ref()?.cluster.clone()));
+    let cluster = access.cluster.clone().or(of_context);
     let config = Config::from_custom_kubeconfig(file, &options).await;
     Ok((config.map_err(|error| unusable(&error))?, cluster))
 }

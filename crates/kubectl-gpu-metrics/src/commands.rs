@@ -18,18 +18,19 @@ pub struct Line {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Report problems of HPAs, registration, rights and files, with their remedies.
-    Check(Box<check::CheckArgs>),
+    /// Show who holds GPUs and how busy they are, and the autoscalers on them.
+    Top(Box<top::TopArgs>),
     /// Explain how a value was computed, or why an HPA scaled.
     Explain(Box<explain::ExplainArgs>),
+    /// Report problems of HPAs, registration, rights and files, with their remedies.
+    Check(Box<check::CheckArgs>),
+    /// Show the fleet, objects, autoscalers and findings in a browser.
+    Ui(ui::UiArgs),
     /// Compute what an HPA would have done with the load of the last days.
     Backtest(Box<backtest::BacktestArgs>),
-    /// Show the pods, workloads, namespaces or nodes that hold GPUs, and their load.
-    Top(Box<top::TopArgs>),
-    /// Show the fleet, objects, HPAs and findings in a browser.
-    Ui(ui::UiArgs),
-    /// Print completions for a shell.
-    Completions(shell::CompletionsArgs),
+    /// Print the completion script of a shell.
+    #[command(alias = "completions")]
+    Completion(shell::CompletionArgs),
     /// Man pages.
     #[command(hide = true)]
     Man(shell::ManArgs),
@@ -42,12 +43,12 @@ impl Command {
     /// The error tells the exit code ([`Failure::exit_code`]).
     pub async fn run(self) -> Result<(), Failure> {
         match self {
-            Self::Check(args) => check::run(*args).await,
-            Self::Explain(args) => explain::run(*args).await,
-            Self::Backtest(args) => backtest::run(*args).await,
             Self::Top(args) => top::run(*args).await,
+            Self::Explain(args) => explain::run(*args).await,
+            Self::Check(args) => check::run(*args).await,
             Self::Ui(args) => ui::run(args).await,
-            Self::Completions(args) => shell::completions(&args, Line::command()),
+            Self::Backtest(args) => backtest::run(*args).await,
+            Self::Completion(args) => shell::completion(&args, Line::command()),
             Self::Man(args) => shell::man(&args, Line::command()),
         }
     }

@@ -10,6 +10,8 @@
 //!  explain ───────────┤
 //!  top ── ui ─────────┼─► cluster ─► kube-apiserver ─► the server
 //!  backtest ─ replay ─┴─► Prometheus
+//!
+//!  top, explain, the pages of ui ─► document ─► text, HTML or JSON
 //! ```
 //!
 //! ```
@@ -32,6 +34,8 @@ pub mod cluster;
 pub mod commands;
 pub mod document;
 pub mod explain;
+#[cfg(test)]
+mod golden;
 pub mod interrupts;
 mod kinds;
 pub mod process;

@@ -11,7 +11,11 @@ use super::Failure;
 /// Completions of kubectl-gpu_metrics for a shell, or for kubectl: a script to be saved
 /// as kubectl_complete-gpu_metrics on the PATH.
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+#[command(after_help = "Examples:
+  kubectl gpu-metrics completion kubectl > ~/.local/bin/kubectl_complete-gpu_metrics
+  kubectl-gpu_metrics completion zsh > ~/.zfunc/_kubectl-gpu_metrics
+  source <(kubectl-gpu_metrics completion bash)")]
+pub struct CompletionArgs {
     /// Shell
     #[arg(value_parser = ["bash", "elvish", "fish", "kubectl", "powershell", "zsh"])]
     shell: String,
@@ -31,7 +35,7 @@ _plugin plugin "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/de
 printf '%s\n' "${COMPREPLY[@]}" :4
 "#;
 
-pub(super) fn completions(args: &CompletionsArgs, command: Command) -> Result<(), Failure> {
+pub(super) fn completion(args: &CompletionArgs, command: Command) -> Result<(), Failure> {
     let text = match args.shell.parse() {
         Ok(shell) => generated(shell, command, "kubectl-gpu_metrics"),
         Err(_) => for_kubectl(command),

@@ -44,11 +44,6 @@ pub(super) fn count(known: Option<i32>) -> String {
     shown(known, |number| number.to_string())
 }
 
-/// A number with at most one digit after the point.
-pub(super) fn whole(number: f64) -> String {
-    format!("{number:.1}").trim_end_matches(".0").to_owned()
-}
-
 pub(super) fn is_number(cell: &str) -> bool {
     matches!(cell, "" | "–")
         || cell.starts_with(|first: char| first.is_ascii_digit() || first == '-')

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use terminal_size::{Height, Width, terminal_size};
+
 use apimachinery::letters::escaped;
 
 /// Text for a terminal, with control characters escaped: it may contain text from
@@ -14,4 +16,11 @@ pub fn shown(text: &str) -> String {
 /// Prints text as [`shown`]. Returns whether the output is still open.
 pub(super) fn print(text: &str) -> bool {
     writeln!(io::stdout(), "{}", shown(text)).is_ok()
+}
+
+/// Columns and lines of the terminal behind standard output.
+pub(super) fn size() -> Option<(usize, usize)> {
+    let (Width(columns), Height(lines)) = terminal_size()?;
+    let (columns, lines) = (usize::from(columns), usize::from(lines));
+    (columns > 0 && lines > 0).then_some((columns, lines))
 }

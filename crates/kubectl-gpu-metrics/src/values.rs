@@ -14,7 +14,9 @@ use hpa::ratio::Milli;
 use super::cluster::Cluster;
 use cluster_checks::paths::encode;
 
+pub(super) const CUSTOM_GROUP: &str = "/apis/custom.metrics.k8s.io";
 pub(super) const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+pub(super) const CUSTOM_V1BETA1: &str = "/apis/custom.metrics.k8s.io/v1beta1";
 
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
 
@@ -31,6 +33,7 @@ pub(super) struct List<T> {
 pub(super) struct Item {
     pub(super) described_object: Option<Named>,
     pub(super) timestamp: Option<String>,
+    #[serde(alias = "window")]
     pub(super) window_seconds: Option<u64>,
     pub(super) value: Milli,
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::super::client::{Client, ClusterAccess};
+use super::super::client::{Client, ClusterAccess, UserAccess};
 use super::super::error::CallError;
 use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
@@ -31,7 +31,7 @@ async fn the_error_of_an_unusable_kubeconfig_has_its_path_and_the_remedy() {
                "users": [{"name": "t", "user": {}}], "clusters": [{"name": "t", "cluster": cluster}]})
         .to_string()
     };
-    let proxied = with(json!({"server": "https://a", "proxy-url": "http://p"}));
+    let proxied = with(json!({"server": "https://a", "proxy-url": "ftp://p"}));
     let error = refused(&proxied).await;
     assert!(error.contains("proxy"), "{error}");
     let bad = with(json!({"server": "https://a", "certificate-authority-data": "%%"}));
@@ -56,4 +56,54 @@ async fn an_invalid_path_is_rejected_before_it_is_sent() {
     let client = connect(&kube).await;
     let error = client.get("/a b\u{7}", "*/*", 1000).await.unwrap_err();
     assert!(matches!(error, CallError::Garbled(..)), "{error}");
+}
+
+/// A client of the fake kube-apiserver, through an edited kubeconfig.
+async fn edited(
+    kube: &FakeKube,
+    edit: impl Fn(&mut serde_json::Value),
+    access: UserAccess,
+) -> Client {
+    let text = std::fs::read_to_string(kube.kubeconfig()).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    edit(&mut config);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let access = UserAccess {
+        kubeconfig: Some(path),
+        ..access
+    };
+    Client::connect(&ClusterAccess::User(access)).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_entry_that_is_not_used_refuses_no_file() {
+    let kube = FakeKube::start().await;
+    kube.document("/version", json!({"major": "1"}));
+    let unused = |config: &mut serde_json::Value| {
+        let cluster =
+            json!({"name": "old", "cluster": {"server": "https://a", "proxy-url": "ftp://p"}});
+        config["clusters"].as_array_mut().unwrap().push(cluster);
+        let exec =
+            json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"});
+        let user = json!({"name": "old", "user": {"exec": exec}});
+        config["users"].as_array_mut().unwrap().push(user);
+    };
+    let client = edited(&kube, unused, UserAccess::default()).await;
+    client
+        .object::<serde_json::Value>("/version")
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_request_goes_through_the_proxy_of_its_cluster() {
+    let kube = FakeKube::start().await;
+    let proxied = |config: &mut serde_json::Value| {
+        config["clusters"][0]["cluster"]["proxy-url"] = json!("http://127.0.0.1:9");
+    };
+    let client = edited(&kube, proxied, UserAccess::default()).await;
+    let error = client.get("/version", "*/*", 1000).await.unwrap_err();
+    assert!(matches!(error, CallError::Unreachable(_)), "{error}");
 }

@@ -249,9 +249,16 @@ pub(crate) const UNREAD: &str = "GPU data cannot be read";
 /// Why GPU data is missing, and the remedy; `None` also if the user may not read the
 /// findings.
 pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
+    cause(about_data(cluster).await.ok()?)
+}
+
+/// The server's findings about its data.
+pub(crate) async fn about_data(cluster: &Cluster) -> Result<Report, Failure> {
     let mut inspection = Inspection::new(&cluster.client);
-    data(&mut inspection, None).await.ok()?;
-    cause(inspection.report)
+    let is_older = cluster.has_older_metrics().await;
+    let apiservice = is_older.then_some("v1beta1.custom.metrics.k8s.io");
+    data(&mut inspection, apiservice).await?;
+    Ok(inspection.done())
 }
 
 /// Findings about the server itself are no cause.

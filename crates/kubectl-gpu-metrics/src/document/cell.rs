@@ -14,6 +14,8 @@ pub enum Unit {
     Percent,
     /// Bytes.
     Bytes,
+    /// Mebibytes, as DCGM and the targets of autoscalers have them.
+    Mebibytes,
     /// Watts.
     Watts,
     /// Seconds.
@@ -201,6 +203,7 @@ impl Unit {
         match self {
             Self::Percent => "%",
             Self::Watts => " W",
+            Self::Mebibytes => " MiB",
             Self::Bytes | Self::Seconds | Self::Count | Self::Money | Self::Plain => "",
         }
     }
@@ -211,7 +214,7 @@ impl Unit {
         match self {
             Self::Percent => format!("{value:.1}"),
             Self::Bytes => bytes(value),
-            Self::Watts => format!("{value:.0}"),
+            Self::Watts | Self::Mebibytes => format!("{value:.0}"),
             Self::Seconds => duration(value),
             Self::Count => trimmed(format!("{value:.1}")),
             Self::Money => format!("{value:.2}"),

@@ -62,8 +62,9 @@ pub(crate) fn sparkline(title: &str, numbers: &[Option<f64>], unit: Unit) -> Mar
     }
 }
 
-/// A chart with its lines, limits and marks, and a table of its numbers.
-pub(super) fn figure(series: &Series) -> Markup {
+/// A chart with its lines, limits and marks, and a table of its numbers; `place` tells the
+/// figures of a document apart.
+pub(super) fn figure(series: &Series, place: usize) -> Markup {
     let top = series.top();
     let top = if top > 0.0 { top } else { 1.0 };
     let Some((first, last)) = series.ends() else {
@@ -108,7 +109,7 @@ pub(super) fn figure(series: &Series) -> Markup {
                 text.time.end x=(right) y="234" { (last.whole_second().date()) }
             }
             figcaption { (series.title) (legend(series)) }
-            details { summary { "Numbers" } (numbers(series)) }
+            details id=(format!("numbers-{place}")) { summary { "Numbers" } (numbers(series)) }
         }
     }
 }
@@ -233,7 +234,7 @@ mod tests {
             text: "2 → 4".to_owned(),
             at: Timestamp::from_secs(60),
         }];
-        let svg = figure(&series).into_string();
+        let svg = figure(&series, 0).into_string();
         for part in [
             "m &lt;of&gt; a",
             "<text class=\"value\" x=\"58\" y=\"14\">300.0%</text>",
@@ -244,6 +245,6 @@ mod tests {
             assert!(svg.contains(part), "{part}: {svg}");
         }
         let empty = Series::new("m", Unit::Count, Vec::new(), Vec::new());
-        assert!(!figure(&empty).into_string().contains("svg"));
+        assert!(!figure(&empty, 0).into_string().contains("svg"));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use chart::sparkline;
 const SHORT: usize = 40;
 
 /// The most notes that are shown at once; the others are behind a line that opens.
-const FEW: usize = 3;
+const FEW: usize = 6;
 
 /// The addresses of the pages that a document links to.
 pub trait Addresses {
@@ -27,16 +27,18 @@ pub trait Addresses {
     }
 }
 
-/// The content of a page.
+/// The blocks of a document. Its title is for the frame of the page.
 #[must_use]
 pub fn content(document: &Document, addresses: &impl Addresses) -> Markup {
     html! {
-        h1 { (document.title) }
-        @for block in &document.blocks { (of_block(block, addresses)) }
+        @for (place, block) in document.blocks.iter().enumerate() {
+            @if !block.is_empty() { (of_block(block, place, addresses)) }
+        }
     }
 }
 
-fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
+/// `place` tells blocks of a document apart that can be opened.
+fn of_block(block: &Block, place: usize, addresses: &impl Addresses) -> Markup {
     html! {
         @match block {
             Block::Heading(text) => h2 { (text) },
@@ -44,9 +46,9 @@ fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
             Block::Verdict(it) => p class={ "verdict " (it.severity.name()) } { (verdict(it)) },
             Block::Facts(facts) => dl.facts { @for fact in facts { (of_fact(fact, addresses)) } },
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
-            Block::Notes(notes) => (of_notes(notes)),
+            Block::Notes(notes) => (of_notes(notes, place)),
             Block::Table(table) => (of_table(table, addresses)),
-            Block::Series(series) => (chart::figure(series)),
+            Block::Series(series) => (chart::figure(series, place)),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
             Block::Findings(findings) => (of_findings(findings, addresses)),
         }
@@ -58,23 +60,27 @@ fn verdict(verdict: &Verdict) -> Markup {
 }
 
 fn of_fact(fact: &Fact, addresses: &impl Addresses) -> Markup {
+    let reason = match &fact.cell {
+        Cell::Absent(reason) => Some(reason).filter(|it| !it.is_empty()),
+        _ => None,
+    };
     html! {
         div {
             dt { (fact.label) }
             dd class=[fact.cell.value().map(|_| "n")] {
                 (value(&fact.cell, &fact.label, addresses))
-                @if let Cell::Absent(reason) = &fact.cell { " " small { (reason) } }
+                @if let Some(reason) = reason { " " small { (reason) } }
             }
         }
     }
 }
 
-fn of_notes(notes: &[String]) -> Markup {
+fn of_notes(notes: &[String], place: usize) -> Markup {
     let (first, others) = notes.split_at(notes.len().min(FEW));
     html! {
         ul.notes { @for note in first { li { (note) } } }
         @if !others.is_empty() {
-            details id="more" {
+            details id=(format!("more-{place}")) {
                 summary { "more: " (others.len()) }
                 ul.notes { @for note in others { li { (note) } } }
             }
@@ -107,15 +113,21 @@ fn of_findings(findings: &[Finding], addresses: &impl Addresses) -> Markup {
     }
 }
 
-/// A wide table scrolls within its frame, which has keyboard focus.
+/// A wide table scrolls within its frame, which has keyboard focus. The column `name`, else
+/// the first one, has the headers of the rows.
 fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
+    let header = table
+        .columns
+        .iter()
+        .position(|column| column.name == "name");
+    let header = header.unwrap_or_default();
     let row = |cells: &[Cell], class: Option<&str>| {
-        let name = cells.first().map(Cell::shown).unwrap_or_default();
+        let name = cells.get(header).map(Cell::shown).unwrap_or_default();
         let cells = table.columns.iter().zip(cells).enumerate();
         html! {
             tr class=[class] {
                 @for (place, (column, cell)) in cells {
-                    (of_cell(column, cell, place == 0, &name, addresses))
+                    (of_cell(column, cell, place == header, &name, addresses))
                 }
             }
         }
@@ -154,7 +166,7 @@ fn heading(table: &Table, column: &Column, addresses: &impl Addresses) -> Markup
 fn of_cell(
     column: &Column,
     cell: &Cell,
-    is_first: bool,
+    is_header: bool,
     row: &str,
     addresses: &impl Addresses,
 ) -> Markup {
@@ -170,7 +182,7 @@ fn of_cell(
         Cell::Text(_) | Cell::Objects(_) if is_long(&cell.shown()) => Some("words".to_owned()),
         _ => None,
     };
-    match is_first {
+    match is_header {
         true => html! { th scope="row" { (inner) } },
         false => html! { td class=[class] { (inner) } },
     }
@@ -236,13 +248,14 @@ mod tests {
                 cell: |()| Cell::absent("no field \"x\""),
             },
         ];
-        let mut document = Document::new("a < b");
+        let mut document = Document::new("pods");
+        document.heading("a < b");
         let mut table = Table::of("pods", &COLUMNS, [()]);
         table.sort("held");
         document.table(table);
         let page = content(&document, &Pages).into_string();
         for part in [
-            "<h1>a &lt; b</h1>",
+            "<h2>a &lt; b</h2>",
             "<th scope=\"row\"><a href=\"./pods/a\">&lt;script&gt;</a></th>",
             "<th class=\"n\" scope=\"col\" aria-sort=\"descending\"><a href=\"?sort=held\" title=\"held GPUs\">HELD</a>",
             "<td class=\"n\">2</td>",
@@ -269,10 +282,10 @@ mod tests {
         document
             .blocks
             .push(Block::Findings(vec![finding("GM102", vec![below])]));
-        document.notes((0..5).map(|it| format!("note {it}")));
+        document.notes((0..9).map(|it| format!("note {it}")));
         let page = content(&document, &Pages).into_string();
         assert_eq!(page.matches("<li class=\"error\">").count(), 2, "{page}");
         assert!(page.contains("<a href=\"./checks/GM102\">GM102</a>"));
-        assert!(page.contains("<summary>more: 2</summary>"));
+        assert!(page.contains("<summary>more: 3</summary>"));
     }
 }

@@ -66,6 +66,13 @@ pub enum Block {
     Findings(Vec<Finding>),
 }
 
+impl Block {
+    /// Whether there is nothing to show.
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Table(table) if table.rows.is_empty())
+    }
+}
+
 /// How a thing is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -206,10 +213,25 @@ impl Document {
         }
     }
 
-    /// Adds a table, if it has rows.
+    /// Adds a table. One without rows is shown to programs only.
     pub fn table(&mut self, table: Table) {
-        if !table.rows.is_empty() {
-            self.blocks.push(Block::Table(table));
+        self.blocks.push(Block::Table(table));
+    }
+
+    /// Adds values over time.
+    pub fn series(&mut self, series: Series) {
+        self.blocks.push(Block::Series(series));
+    }
+
+    /// Adds text of a program.
+    pub fn code(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Code(text.into()));
+    }
+
+    /// Adds problems, if there are any.
+    pub fn findings(&mut self, findings: Vec<Finding>) {
+        if !findings.is_empty() {
+            self.blocks.push(Block::Findings(findings));
         }
     }
 }

@@ -109,6 +109,12 @@ pub struct ColumnOf<R> {
     pub cell: fn(&R) -> Cell,
 }
 
+/// A column, and how a row becomes its cell.
+#[must_use]
+pub const fn of<R>(column: Column, cell: fn(&R) -> Cell) -> ColumnOf<R> {
+    ColumnOf { column, cell }
+}
+
 /// Rows of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {

@@ -24,6 +24,8 @@ pub struct Layout {
     pub headings: bool,
     /// Whether the title is the first line.
     pub title: bool,
+    /// The most notes; others are counted.
+    pub notes: usize,
 }
 
 impl Default for Layout {
@@ -34,6 +36,7 @@ impl Default for Layout {
             height: None,
             headings: true,
             title: false,
+            notes: usize::MAX,
         }
     }
 }
@@ -50,7 +53,7 @@ pub fn lines(document: &Document, layout: &Layout) -> Vec<String> {
         .height
         .map(|height| room_for_tables(document, layout, height));
     let mut above: Option<&Block> = None;
-    for block in &document.blocks {
+    for block in document.blocks.iter().filter(|it| !it.is_empty()) {
         let is_joined = match (above, block) {
             (None, _) => !layout.title,
             (Some(Block::Heading(_)), _) | (Some(Block::Table(_)), Block::Notes(_)) => true,
@@ -104,7 +107,13 @@ fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
             let steps = steps.map(|(place, it)| format!("{}. {}", place + 1, escaped(it)));
             steps.collect()
         }
-        Block::Notes(notes) => notes.iter().map(|it| escaped(it).into_owned()).collect(),
+        Block::Notes(notes) => {
+            let more = notes.len().saturating_sub(layout.notes);
+            let more = (more > 0).then(|| format!("… {more} more notes"));
+            let notes = notes.iter().take(layout.notes);
+            let notes = notes.map(|it| escaped(it).into_owned());
+            notes.chain(more).collect()
+        }
         Block::Table(table) => of_table(table, layout),
         Block::Series(series) => of_series(series),
         Block::Code(text) => {

@@ -1,4 +1,4 @@
-//! `explain metric`: the meaning of a metric, and its use.
+//! `explain metric`: the meaning of a metric.
 
 use std::sync::Arc;
 
@@ -8,94 +8,40 @@ use gpu_metrics::explain::{fields_of, meaning};
 use gpu_metrics::external::{CLUSTER_PREFIX, ExternalMetrics, Reach};
 use gpu_metrics::policy::{Formula, MetricSpec};
 
+use super::value::of_measure;
 use crate::Failure;
 use crate::cluster::ClusterArgs;
-use crate::terminal::print;
+use crate::document::cell::{Cell, Unit};
+use crate::document::{Document, Fact};
 use crate::values::{EXTERNALLY, served};
 
-const PERCENT: &str = "percent, 0 to 100";
-
-/// The metrics that the recipes scale on.
-const RECIPES: &str = "the recipes and the validator of NVIDIA, which request the load of all \
-                       GPUs, including idle ones. For an autoscaler of one service use \
-                       gpu_memory_utilization or gpu_utilization of its pods";
-
-/// Metric, unit, and what to scale on with it.
-const USES: [(&str, &str, &str); 13] = [
-    (
-        "gpu_memory_utilization",
-        PERCENT,
-        "a Pods metric with AverageValue: how busy the replicas are. Targets of 91 and more never scale up: \
-         the largest ratio is then within the autoscaler's tolerance",
-    ),
-    (
-        "gpu_memory_utilization_sum",
-        "percent, 0 to 100 for each GPU",
-        "an Object or External metric with AverageValue: the demand, which does not fall when replicas are added",
-    ),
-    (
-        "gpu_utilization",
-        PERCENT,
-        "the same as gpu_memory_utilization, for compute-bound workloads",
-    ),
-    (
-        "gpu_memory_used",
-        "MiB",
-        "checking whether a model fits; rarely for scaling, because frameworks keep the memory that they allocated",
-    ),
-    (
-        "gpu_memory_used_percent",
-        PERCENT,
-        "the same as gpu_memory_used",
-    ),
-    (
-        "gpu_power_usage",
-        "watts",
-        "power budgets, with AverageValue",
-    ),
-    (
-        "gpu_held_count",
-        "GPUs",
-        "an Object or External metric with AverageValue",
-    ),
-    ("gpu_active_count", "GPUs", "the same as gpu_held_count"),
-    (
-        "gpu_idle_count",
-        "GPUs",
-        "alerts and reports about GPUs that are held and idle",
-    ),
-    (
-        metrics::ORIGINAL_AVERAGE,
-        PERCENT,
-        "existing autoscalers that use it; new autoscalers should use gpu_memory_utilization",
-    ),
-    ("dcgm_gpu_utilization", PERCENT, RECIPES),
-    ("dcgm_gpu_memory_used", "MiB", RECIPES),
-    ("dcgm_gpu_power_usage", "watts", RECIPES),
-];
+/// What to scale on with each metric.
+const MORE: &str = "docs/metrics.md";
 
 /// The metrics of `metrics.k8s.io`, and their units.
 const RESOURCES: [(&str, &str); 2] = [("cpu", "cores"), ("memory", "bytes")];
 
-pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure> {
+pub(super) async fn document(cluster: &ClusterArgs, name: &str) -> Result<Document, Failure> {
     let known = ExternalMetrics::new(metrics::built_in().into());
     let resource = RESOURCES.iter().find(|(known, _)| *known == name);
-    let text = match (known.named(name), resource) {
-        (Some((_, spec, reach)), _) => describe(spec, reach),
-        (None, Some((_, unit))) => of_resource(name, unit),
-        (None, None) => of_cluster(cluster, name, &known.names()).await?,
-    };
-    print(text.trim_end());
-    Ok(())
+    match (known.named(name), resource) {
+        (Some((_, spec, reach)), _) => Ok(built_in(spec, reach)),
+        (None, Some((_, unit))) => Ok(of_resource(name, unit)),
+        (None, None) => of_cluster(cluster, name, &known.names()).await,
+    }
 }
 
-fn describe(spec: &MetricSpec, reach: Reach) -> String {
-    let known = USES.iter().find(|(name, ..)| *name == spec.name);
-    let (unit, good_for) = known.map_or(("", ""), |(_, unit, good_for)| (*unit, *good_for));
-    let meaning = meaning(&spec.measure, Formula::default());
-    let (meaning, formula) = meaning
-        .split_once("; ")
-        .unwrap_or((&meaning, "docs/numbers.md"));
+fn told(name: &str, facts: &[(&str, &str)]) -> Document {
+    let mut document = Document::new(name);
+    document.facts(
+        facts
+            .iter()
+            .map(|(label, text)| Fact::new(*label, Cell::text(*text))),
+    );
+    document
+}
+
+fn built_in(spec: &MetricSpec, reach: Reach) -> Document {
     let prefix = match reach {
         Reach::Prefixed => CLUSTER_PREFIX,
         Reach::Fleet | Reach::Cluster | Reach::Namespace => "",
@@ -110,21 +56,44 @@ fn describe(spec: &MetricSpec, reach: Reach) -> String {
             "of pods, workloads, namespaces and nodes (custom metrics), of the namespace (external)"
         }
     };
-    format!(
-        "{prefix}{}\n  means     {meaning}\n  unit      {unit}\n  formula   {formula}\n  read from {}\n  \
-         good for  {good_for}\n  asked     {asked}\n  \
-         selectors window=2m, formula=plain, model=H100, container=..., or any label of the series\n",
-        spec.name,
-        fields_of(&spec.measure),
+    let unit = match of_measure(&spec.measure) {
+        Unit::Percent => "percent, 0 to 100 for each GPU",
+        Unit::Mebibytes => "MiB",
+        Unit::Watts => "watts",
+        Unit::Count => "GPUs",
+        Unit::Bytes | Unit::Seconds | Unit::Money | Unit::Plain => "that of the field",
+    };
+    let selectors =
+        "window=2m, formula=plain, model=H100, container=..., or any label of the series";
+    told(
+        &format!("{prefix}{}", spec.name),
+        &[
+            ("means", &meaning(&spec.measure, Formula::default())),
+            ("unit", unit),
+            ("read from", &fields_of(&spec.measure)),
+            ("asked", asked),
+            ("selectors", selectors),
+            ("good for", MORE),
+        ],
     )
 }
 
-fn of_resource(name: &str, unit: &str) -> String {
-    format!(
-        "{name}\n  means     the usage of pods and nodes, from the queries of resourceRules\n  \
-         unit      {unit}\n  read from the series that resourceRules.{name} of the configuration names\n  \
-         good for  kubectl top, and autoscalers with a Resource metric; a target in percent is of what the pods request\n  \
-         asked     of pods and nodes (metrics.k8s.io)\n"
+fn of_resource(name: &str, unit: &str) -> Document {
+    let from = format!("the series that resourceRules.{name} of the configuration names");
+    told(
+        name,
+        &[
+            (
+                "means",
+                "the usage of pods and nodes, from the queries of resourceRules",
+            ),
+            ("unit", unit),
+            ("read from", &from),
+            (
+                "asked",
+                "of pods and nodes (metrics.k8s.io), for kubectl top and Resource metrics",
+            ),
+        ],
     )
 }
 
@@ -133,14 +102,14 @@ async fn of_cluster(
     cluster: &ClusterArgs,
     name: &str,
     built_in: &[Arc<str>],
-) -> Result<String, Failure> {
+) -> Result<Document, Failure> {
     let unknown = |why: String| Failure::Usage(format!("{name} is not a built-in metric{why}"));
     let built_in = built_in.iter().map(AsRef::as_ref);
     let asked = async { Ok::<_, Failure>(served(&cluster.connect().await?).await?) };
     let served = asked.await.map_err(|error| {
         let meant = hint(name, built_in.clone());
-        unknown(format!(
-            "{meant}; the metrics of the cluster could not be listed: {error}"
+        Failure::Failed(format!(
+            "{name} is not a built-in metric{meant}; the metrics of the cluster could not be listed: {error}"
         ))
     })?;
     let Some(of) = served.get(name) else {
@@ -151,31 +120,40 @@ async fn of_cluster(
     };
     let resources: Vec<&str> = of.iter().map(String::as_str).collect();
     let example = match resources.iter().find(|of| **of != EXTERNALLY) {
-        Some(resource) => format!("explain {resource} NAMESPACE/NAME {name}"),
-        None => format!("explain external {name} -n NAMESPACE"),
+        Some(resource) => format!("kubectl gpu-metrics explain {resource} NAMESPACE/NAME {name}"),
+        None => format!("kubectl gpu-metrics explain external {name} -n NAMESPACE"),
     };
-    Ok(format!(
-        "{name}\n  means     defined by a rule or a metric of the server's configuration\n  \
-         asked     of {}\n  \
-         see       its rule, query and last answer: {example}\n",
-        resources.join(", ")
-    ))
+    let mut document = told(
+        name,
+        &[
+            (
+                "means",
+                "defined by a rule or a metric of the server's configuration",
+            ),
+            ("asked", &format!("of {}", resources.join(", "))),
+        ],
+    );
+    document.text("Its rule, its query and the last answer:");
+    document.code(example);
+    Ok(document)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::text::{Layout, lines};
 
     #[test]
-    fn every_metric_that_is_served_has_a_unit_a_source_and_a_use() {
+    fn every_metric_that_is_served_has_a_unit_and_a_source() {
         // Custom metrics have the names of external ones.
         let known = ExternalMetrics::new(metrics::built_in().into());
         for name in &*known.names() {
             let (_, spec, reach) = known.named(name).unwrap();
-            let text = describe(spec, reach);
-            assert!(text.starts_with(&format!("{name}\n")), "{name}: {text}");
+            let document = built_in(spec, reach);
+            assert_eq!(document.title, **name);
+            let text = lines(&document, &Layout::default()).join("\n");
             assert!(text.contains("DCGM_FI_"), "{text}");
-            for line in text.lines().skip(1) {
+            for line in text.lines() {
                 assert!(line.len() > 12, "{text}");
             }
         }

@@ -2,40 +2,46 @@
 
 pub mod hpa;
 mod metric;
-pub(super) mod text;
-
-use std::sync::Arc;
+pub(super) mod value;
 
 use clap::{Args, ValueEnum};
 
+use ::hpa::hpa::MetricSource;
 use apimachinery::kinds::Kind;
+use cluster_checks::paths::encode;
 use cluster_state::error::CallError;
-use findings::names::hint;
+use findings::names::{hint, nearest};
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::Explanation;
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
+use super::document::text::{Layout, lines};
+use super::document::{Document, json};
 use super::kinds::{self, AUTOSCALERS};
-use super::terminal::print;
+use super::terminal::{self, print};
+use super::top::columns::Row;
+use super::top::read::Found;
+use super::top::{TopArgs, What};
 use super::values::{self, EXTERNAL, Item, List, of_object};
-use cluster_checks::paths::encode;
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  explain pod ml/train-0 gpu_memory_utilization
-  explain deploy ml/train gpu_memory_utilization_sum
-  explain ns ml gpu_held_count
-  explain external cluster_gpu_memory_utilization -n ml --selector window=2m
-  explain hpa ml/train
-  explain metric gpu_memory_utilization")]
+  kubectl gpu-metrics explain pod ml/train-0
+  kubectl gpu-metrics explain deploy ml/train gpu_memory_utilization_sum
+  kubectl gpu-metrics explain ns ml gpu_held_count
+  kubectl gpu-metrics explain external cluster_gpu_memory_utilization -n ml --selector window=2m
+  kubectl gpu-metrics explain hpa ml/train
+  kubectl gpu-metrics explain metric gpu_memory_utilization")]
 pub struct ExplainArgs {
     /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa`, `external` or `metric`
     kind: String,
     /// Object, NAMESPACE/NAME or NAME; for `external` and `metric` the metric
     name: String,
-    /// Metric; also after `external NAMESPACE`
+    /// Metric [default: the one that an autoscaler uses, or gpu_memory_utilization]; also
+    /// after `external NAMESPACE`
     metric: Option<String>,
     /// Metric selector of the HPA
     #[arg(long, short = 'l', value_name = "SELECTOR")]
@@ -62,28 +68,32 @@ enum ExplainOutput {
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     if args.kind == "metric" {
         args.once()?;
-        return metric::run(&args.cluster, &args.name).await;
+        return args.print(&metric::document(&args.cluster, &args.name).await?);
     }
     let cluster = args.cluster.connect().await?;
-    let asked = match args.kind.as_str() {
-        "external" => external(&args, &cluster)?,
-        word => {
-            let kind = kinds::find(&cluster, word).await?;
-            if *kind.plural == *AUTOSCALERS {
-                return hpa::run(&cluster, &args).await;
-            }
-            of_kind(&args, &cluster, &kind)?
+    if args.kind != "external" {
+        let kind = kinds::find(&cluster, &args.kind).await?;
+        if *kind.plural == *AUTOSCALERS {
+            return hpa::run(&cluster, &args).await;
         }
-    };
+    }
     args.once()?;
-    let path = asked.path(args.selector.as_deref());
-    let said = asked.read(&cluster, &path).await?;
-    let text = match args.output {
-        ExplainOutput::Json => serde_json::to_string_pretty(&said)?,
-        ExplainOutput::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
+    args.print(&document(&args, &cluster).await?)
+}
+
+/// The explanation of a value.
+pub(super) async fn document(args: &ExplainArgs, cluster: &Cluster) -> Result<Document, Failure> {
+    let of = match args.kind.as_str() {
+        "external" => external(args, cluster)?,
+        word => of_kind(args, cluster, &kinds::find(cluster, word).await?).await,
     };
-    print(&text);
-    Ok(())
+    let said = of.read(cluster, args.selector.as_deref()).await?;
+    let mut document = value::document(&said);
+    if args.metric.is_none() && args.kind != "external" {
+        document.notes([format!("No metric was named: {} is explained.", of.metric)]);
+    }
+    document.notes(of.meant_object(cluster, &said).await);
+    Ok(document)
 }
 
 impl ExplainArgs {
@@ -94,20 +104,39 @@ impl ExplainArgs {
             false => Ok(()),
         }
     }
+
+    fn print(&self, document: &Document) -> Result<(), Failure> {
+        let layout = Layout {
+            title: true,
+            width: terminal::size().map(|(columns, _)| columns),
+            ..Layout::default()
+        };
+        print(&match self.output {
+            ExplainOutput::Json => serde_json::to_string_pretty(&json::value(document))?,
+            ExplainOutput::Text => lines(document, &layout).join("\n"),
+        });
+        Ok(())
+    }
 }
 
 /// The metric that is explained, and its object.
-pub(super) struct ExplainedMetric<'a> {
-    pub(super) metric: &'a str,
-    /// Resource, namespace and name; without a resource an external metric.
-    pub(super) of: (Option<Arc<str>>, Option<&'a str>, &'a str),
+#[derive(Debug)]
+pub(super) struct ExplainedMetric {
+    pub(super) metric: String,
+    /// The object; `None`: an external metric of the namespace.
+    pub(super) object: Option<ExplainedObject>,
+    pub(super) namespace: Option<String>,
+}
+
+/// An object of a metric, in the namespace of the metric.
+#[derive(Debug)]
+pub(super) struct ExplainedObject {
+    pub(super) resource: String,
+    pub(super) name: String,
 }
 
 /// METRIC in the default namespace, or NAMESPACE METRIC.
-fn external<'a>(
-    args: &'a ExplainArgs,
-    cluster: &'a Cluster,
-) -> Result<ExplainedMetric<'a>, Failure> {
+fn external(args: &ExplainArgs, cluster: &Cluster) -> Result<ExplainedMetric, Failure> {
     let (namespace, metric) = match &args.metric {
         Some(metric) => (&args.name, metric),
         None => (&cluster.namespace, &args.name),
@@ -119,41 +148,74 @@ fn external<'a>(
         );
         return Err(Failure::Usage(what));
     }
-    let of = (None, Some(namespace.as_str()), "");
-    Ok(ExplainedMetric { metric, of })
+    Ok(ExplainedMetric {
+        metric: metric.clone(),
+        object: None,
+        namespace: Some(namespace.clone()),
+    })
 }
 
-fn of_kind<'a>(
-    args: &'a ExplainArgs,
-    cluster: &'a Cluster,
-    kind: &Kind,
-) -> Result<ExplainedMetric<'a>, Failure> {
-    let Some(metric) = &args.metric else {
-        let what = format!("explain {} {}: name the metric too", args.kind, args.name);
-        return Err(Failure::Usage(what));
-    };
+async fn of_kind(args: &ExplainArgs, cluster: &Cluster, kind: &Kind) -> ExplainedMetric {
     let (namespace, name) = match kind.namespaced {
         true => {
             let (namespace, name) = cluster.split(&args.name);
-            (Some(namespace), name)
+            (Some(namespace.to_owned()), name)
         }
         false => (None, args.name.as_str()),
     };
-    let of = (Some(kind.resource()), namespace, name);
-    Ok(ExplainedMetric { metric, of })
+    let object = ExplainedObject {
+        resource: kind.resource().to_string(),
+        name: name.to_owned(),
+    };
+    let metric = match (&args.metric, &namespace) {
+        (Some(metric), _) => Some(metric.clone()),
+        (None, Some(namespace)) => of_autoscaler(cluster, namespace, &object).await,
+        (None, None) => None,
+    };
+    ExplainedMetric {
+        metric: metric.unwrap_or_else(|| MEMORY_UTILIZATION.to_owned()),
+        object: Some(object),
+        namespace,
+    }
 }
 
-impl ExplainedMetric<'_> {
+/// The first metric by the pods of an autoscaler that scales the object, or the workload of
+/// a pod.
+async fn of_autoscaler(
+    cluster: &Cluster,
+    namespace: &str,
+    object: &ExplainedObject,
+) -> Option<String> {
+    let what = match &*object.resource {
+        "pods" => What::Pods,
+        _ => What::Workloads,
+    };
+    let cluster = cluster.within(namespace);
+    let found = Found::read(&TopArgs::all(what, false, None), &cluster)
+        .await
+        .ok()?;
+    let is_it = |row: &&Row| row.item.name == object.name && row.item.resource == object.resource;
+    let row = found.rows.iter().find(is_it)?;
+    let metrics = row.autoscalers.iter().flat_map(|it| &it.hpa.metrics);
+    let mut names = metrics.filter_map(|metric| match &metric.source {
+        MetricSource::Pods { .. } => Some(metric.source.name().to_owned()),
+        _ => None,
+    });
+    names.next()
+}
+
+impl ExplainedMetric {
     /// The path of the metric itself: the right to read a value includes its explanation.
-    pub(super) fn path(&self, selector: Option<&str>) -> String {
-        let (path, key) = match &self.of {
-            (Some(resource), namespace, name) => {
-                let path = of_object((resource, *namespace), name, self.metric);
+    fn path(&self, selector: Option<&str>) -> String {
+        let namespace = self.namespace.as_deref();
+        let (path, key) = match &self.object {
+            Some(ExplainedObject { resource, name }) => {
+                let path = of_object((resource, namespace), name, &self.metric);
                 (path, "metricLabelSelector")
             }
-            (None, namespace, _) => {
+            None => {
                 let namespace = encode(namespace.unwrap_or_default());
-                let path = format!("{EXTERNAL}/{namespace}/{}", encode(self.metric));
+                let path = format!("{EXTERNAL}/{namespace}/{}", encode(&self.metric));
                 (path, "labelSelector")
             }
         };
@@ -163,9 +225,13 @@ impl ExplainedMetric<'_> {
         }
     }
 
-    /// The answer at `path`. The error about an unknown metric suggests a similar one.
-    pub(super) async fn read(&self, cluster: &Cluster, path: &str) -> Result<Explanation, Failure> {
-        match cluster.read(path).await {
+    /// The explanation. The error about an unknown metric suggests a similar one.
+    pub(super) async fn read(
+        &self,
+        cluster: &Cluster,
+        selector: Option<&str>,
+    ) -> Result<Explanation, Failure> {
+        match cluster.read(&self.path(selector)).await {
             Ok(answer) => Ok(answer),
             Err(CallError::NotFound(said)) => {
                 let meant = self.meant_metric(cluster).await;
@@ -178,29 +244,35 @@ impl ExplainedMetric<'_> {
     /// A served metric of a similar name for such objects.
     async fn meant_metric(&self, cluster: &Cluster) -> String {
         let served = values::served(cluster).await.unwrap_or_default();
-        if served.contains_key(self.metric) {
+        if served.contains_key(&self.metric) {
             return String::new();
         }
-        let of = self.of.0.as_deref().unwrap_or(values::EXTERNALLY);
+        let object = self.object.as_ref();
+        let of = object.map_or(values::EXTERNALLY, |it| &it.resource);
         let known = served.iter().filter(|(_, on)| on.contains(of));
-        hint(self.metric, known.map(|(name, _)| name.as_str()))
+        hint(&self.metric, known.map(|(name, _)| name.as_str()))
     }
 
-    /// If the object is unknown, one of a similar name that has a value.
-    async fn meant_object(&self, cluster: &Cluster, explanation: &Explanation) -> String {
-        let (Some(resource), namespace, name) = &self.of else {
-            return String::new();
-        };
-        if explanation.value.is_some() || !explanation.devices.is_empty() {
-            return String::new();
+    /// If the object is unknown, a note on one of a similar name that has a value.
+    async fn meant_object(&self, cluster: &Cluster, said: &Explanation) -> Option<String> {
+        let object = self.object.as_ref()?;
+        if said.value.is_some() || !said.devices.is_empty() {
+            return None;
         }
-        let path = of_object((resource, *namespace), "*", self.metric);
+        let of = (object.resource.as_str(), self.namespace.as_deref());
+        let path = of_object(of, "*", &self.metric);
         let list = cluster.read::<List<Item>>(&path).await;
         let names = list.map_or_else(|_| Vec::new(), |list| values::names(list.items));
-        if names.iter().any(|known| known == name) {
-            return String::new();
+        if names.contains(&object.name) {
+            return None;
         }
-        hint(name, names.iter().map(String::as_str)).replace("; d", "\n\nD")
+        let names = names.iter().map(String::as_str);
+        let meant = nearest(
+            &object.name,
+            names,
+            (object.name.chars().count() / 4).max(1),
+        );
+        meant.map(|name| format!("Did you mean {name}?"))
     }
 }
 

@@ -1,26 +1,27 @@
 //! `top`: the holders of GPUs, and the load.
 
-pub(super) mod fetch;
-pub(super) mod objects;
-pub(super) mod rows;
+pub(super) mod autoscalers;
+pub(super) mod columns;
+pub(super) mod read;
 mod screen;
 
-use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::check::live::{UNREAD, trouble};
+use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
+use super::document::table::Table;
+use super::document::text::{self, Layout};
+use super::document::{Document, Severity, json};
 use super::interrupts::Signals;
-use super::terminal::{print, shown};
-use super::{Failure, table};
+use super::terminal::{self, print};
 use cluster_checks::paths::encode;
-use fetch::{Found, of_no_node};
-use rows::{GPU_COLUMNS, OF_GPUS, OF_ROWS, Row, SPARE, gpu_cells};
-use screen::squeezed;
+use columns::{GPUS, NODES_ONLY, OBJECTS};
+use read::{Found, of_no_node};
+use screen::Screen;
 
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -33,8 +34,11 @@ const SHARED: &str =
 
 /// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
-#[derive(Debug, Default, Args)]
-#[command(after_long_help = rows::help())]
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "Examples:
+  kubectl gpu-metrics top pods -n ml
+  kubectl gpu-metrics top workloads -A --sort-by idle --sum
+  kubectl gpu-metrics top nodes --sort-by free", after_long_help = columns::help())]
 pub struct TopArgs {
     /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
@@ -48,9 +52,9 @@ pub struct TopArgs {
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
     /// Sort by a column, largest first
-    #[arg(long, value_enum, value_name = "COLUMN")]
-    sort_by: Option<Column>,
-    /// Add a row with the sums of held, active and idle GPUs, memory and power
+    #[arg(long, value_parser = columns::orders(), value_name = "COLUMN")]
+    sort_by: Option<String>,
+    /// Add a row with the sums of GPUs, memory and power
     #[arg(long)]
     sum: bool,
     /// Print no column headings
@@ -84,19 +88,9 @@ pub(super) enum What {
     /// GPUs and MIG instances
     #[value(alias = "gpu")]
     Gpus,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Column {
-    Held,
-    Active,
-    Idle,
-    Mem,
-    Now,
-    Gpu,
-    Vram,
-    Watt,
-    IdleSince,
+    /// HorizontalPodAutoscalers, those that need a person first
+    #[value(alias = "hpa")]
+    Hpas,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -108,7 +102,7 @@ enum Output {
 
 impl What {
     pub(super) const fn is_namespaced(self) -> bool {
-        matches!(self, Self::Pods | Self::Workloads)
+        matches!(self, Self::Pods | Self::Workloads | Self::Hpas)
     }
 
     pub(super) const fn singular(self) -> &'static str {
@@ -118,28 +112,28 @@ impl What {
             Self::Namespaces => "namespace",
             Self::Nodes => "node",
             Self::Gpus => "GPU",
+            Self::Hpas => "autoscaler",
         }
     }
 }
 
 impl TopArgs {
-    /// All rows of a kind, of all namespaces or of the default one.
-    pub(super) fn all(what: What, all_namespaces: bool) -> Self {
+    /// All rows of a kind, of all namespaces or of the default one, sorted by a column.
+    pub(super) fn all(what: What, all_namespaces: bool, sort_by: Option<&str>) -> Self {
         Self {
             what,
             all_namespaces,
+            sort_by: sort_by.map(str::to_owned),
             ..Self::default()
         }
     }
 
     /// Moves the namespace out of the name, and refuses flags without effect.
     fn read(&mut self) -> Result<(), Failure> {
-        let (of_all, of_gpus) = (!self.what.is_namespaced(), self.what == What::Gpus);
+        let of_all = !self.what.is_namespaced();
         let flags = [
             (of_all && self.cluster.namespace.is_some(), "--namespace"),
-            (of_gpus && self.all_namespaces, "--all-namespaces"),
-            (of_gpus && self.sort_by.is_some(), "--sort-by"),
-            (of_gpus && self.sum, "--sum"),
+            (of_all && self.all_namespaces, "--all-namespaces"),
         ];
         if let Some((_, flag)) = flags.iter().find(|(is_set, _)| *is_set) {
             return Err(Failure::Usage(format!(
@@ -148,7 +142,7 @@ impl TopArgs {
             )));
         }
         if let Some(name) = &self.name {
-            let (namespace, name) = fetch::named(self.what, name);
+            let (namespace, name) = read::named(self.what, name);
             if let Some(namespace) = namespace {
                 self.all_namespaces = false;
                 self.cluster.namespace = Some(namespace);
@@ -169,17 +163,16 @@ impl TopArgs {
         let selector = self.selector.as_deref().unwrap_or_default();
         format!("labelSelector={}", encode(selector))
     }
-}
 
-struct Page {
-    json: String,
-    /// The table, its heading first.
-    cells: Vec<Vec<String>>,
-    /// The columns that narrow terminals leave out, in this order.
-    spare: &'static [&'static str],
-    notes: BTreeSet<String>,
-    /// Why the page is incomplete, if something could not be read.
-    failed: Option<String>,
+    /// The layout of a terminal, or of a pipe.
+    fn layout(&self) -> Layout {
+        Layout {
+            width: terminal::size().map(|(columns, _)| columns),
+            headings: !self.no_headers,
+            notes: MOST_NOTES,
+            ..Layout::default()
+        }
+    }
 }
 
 /// Prints the table once, or redraws it on a terminal.
@@ -189,194 +182,167 @@ pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
     if args.output == Output::Table && io::stdout().is_terminal() && !args.once {
         return live(&args, &cluster).await;
     }
-    let mut page = page(&args, &cluster).await?;
-    let failed = page.failed.take();
-    if args.output == Output::Json {
-        for line in page.foot() {
-            // The reader of the output may have closed it.
-            let _ = writeln!(io::stderr(), "{}", shown(&line));
-        }
-        print(&page.json);
-    } else {
-        let (table, foot) = page.lines(&args);
-        print(&[table, foot].concat().join("\n"));
-    }
-    failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
+    let (document, unread) = read(&args, &cluster).await?;
+    let text = match args.output {
+        Output::Json => serde_json::to_string_pretty(&json::value(&document))?,
+        Output::Table => text::lines(&document, &args.layout()).join("\n"),
+    };
+    print(&text);
+    unread.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
 /// Redraws the table every [`EVERY`]. While the server does not answer, the last table
-/// stays, with the error below.
+/// stays, with the error above.
 async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let mut end = pin!(signals.wait());
-    let mut shown = tokio::select! {
-        page = page(args, cluster) => page?,
+    let (mut shown, mut failed) = tokio::select! {
+        read = read(args, cluster) => read?,
         () = &mut end => return Ok(()),
     };
-    let failed = |error: io::Error| Failure::Failed(error.to_string());
+    let broken = |error: io::Error| Failure::Failed(error.to_string());
+    let screen = Screen::enter().map_err(broken)?;
     loop {
-        let (table, foot) = shown.lines(args);
-        screen::draw(&table, &foot).map_err(failed)?;
+        let mut drawn = Document::new(&shown.title);
+        if let Some(why) = &failed {
+            drawn.verdict(Severity::Error, why);
+        }
+        drawn.blocks.extend(shown.blocks.iter().cloned());
+        screen.draw(&drawn, args.layout()).map_err(broken)?;
         let next = async {
             tokio::time::sleep(EVERY).await;
-            page(args, cluster).await
+            read(args, cluster).await
         };
         tokio::select! {
-            page = next => match page {
-                Ok(page) => shown = page,
-                Err(error) => shown.notes = [error.to_string()].into(),
+            read = next => match read {
+                Ok(read) => (shown, failed) = read,
+                Err(error) => failed = Some(error.to_string()),
             },
             () = &mut end => return Ok(()),
         }
     }
 }
 
-impl Page {
-    /// The lines of the table, with as many columns as fit, and the lines below it,
-    /// which always stay visible.
-    fn lines(&self, args: &TopArgs) -> (Vec<String>, Vec<String>) {
-        let columns = screen::size().map_or(usize::MAX, |(columns, _)| columns);
-        let mut table = self.fitted(columns);
-        let mut foot = Vec::new();
-        if args.sum && !table.is_empty() {
-            foot.extend(table.pop());
-            if args.what != What::Nodes {
-                foot.push(SHARED.to_owned());
-            }
-        }
-        if args.no_headers && !table.is_empty() {
-            table.remove(0);
-        }
-        foot.append(&mut self.foot());
-        (table, foot)
+/// The document, and why no row has a value, if GPU data cannot be read.
+pub(super) async fn read(
+    args: &TopArgs,
+    cluster: &Cluster,
+) -> Result<(Document, Option<String>), Failure> {
+    if args.what == What::Hpas {
+        return Ok((autoscalers(args, cluster).await?, None));
     }
-
-    fn fitted(&self, columns: usize) -> Vec<String> {
-        let mut cells = self.cells.clone();
-        for name in self.spare {
-            let lines = table::lines(&cells);
-            if lines.iter().all(|line| line.chars().count() <= columns) {
-                return lines;
-            }
-            let heading = cells.first();
-            if let Some(place) = heading.and_then(|it| it.iter().position(|it| it == name)) {
-                cells.iter_mut().for_each(|row| _ = row.remove(place));
-            }
-        }
-        table::lines(&squeezed(&cells, columns))
-    }
-
-    fn foot(&self) -> Vec<String> {
-        let more = self.notes.len().saturating_sub(MOST_NOTES);
-        let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
-        let notes = self.notes.iter().take(MOST_NOTES).cloned();
-        self.failed
-            .iter()
-            .cloned()
-            .chain(notes)
-            .chain(more)
-            .collect()
-    }
+    let found = Found::read(args, cluster).await?;
+    let unread = found.unread.clone();
+    Ok((document(found, args)?, unread))
 }
 
-async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
-    let (found, failed) = read(args, cluster).await?;
-    if args.what == What::Gpus {
-        return gpus(found, args).map(|page| Page { failed, ..page });
+/// The autoscalers, and what could not be read.
+pub(super) async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
+    let mut found = Found::default();
+    let mut autoscalers = found.autoscalers(cluster, args.namespace(cluster)).await?;
+    if let Some(name) = &args.name {
+        autoscalers.retain(|it| it.hpa.name == *name);
     }
-    let Found {
-        mut rows, notes, ..
-    } = found;
-    if let Some(column) = args.sort_by {
-        Row::sort(&mut rows, column);
+    if autoscalers.is_empty() && found.notes.is_empty() {
+        found
+            .notes
+            .insert("there is no HorizontalPodAutoscaler".to_owned());
     }
-    let json = rows::json(&rows, OF_ROWS)?;
-    let namespaced = args.all_namespaces && args.what.is_namespaced();
-    let mut cells = Vec::new();
-    if !rows.is_empty() {
-        cells.push(Row::heading(namespaced));
-        cells.extend(rows.iter().map(|row| row.cells(namespaced)));
-        cells.extend(args.sum.then(|| Row::sum(&rows).cells(namespaced)));
-    }
-    Ok(Page {
-        json,
-        cells,
-        spare: SPARE,
-        notes,
-        failed,
-    })
+    let mut document = Document::new(format!("Autoscalers{}", place(args)));
+    let table = autoscalers::table(autoscalers, args.all_namespaces);
+    document.table(arranged(table, args)?);
+    document.notes(found.notes);
+    Ok(document)
 }
 
-/// The GPUs of nodes, as JSON and as cells. A name selects a GPU, by its UUID, or a node.
-fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
+/// The document of GPUs.
+pub(super) fn document(mut found: Found, args: &TopArgs) -> Result<Document, Failure> {
+    let (what, place) = (args.what.singular(), place(args));
+    let mut document = Document::new(format!("GPUs by {what}{place}"));
+    let table = match args.what {
+        What::Gpus => gpus(&mut found, args)?,
+        _ => objects(&mut found, args),
+    };
+    let is_shared = args.sum && args.what != What::Nodes && !table.rows.is_empty();
+    found.notes.extend(is_shared.then(|| SHARED.to_owned()));
+    document.table(arranged(table, args)?);
+    document.notes(found.notes);
+    Ok(document)
+}
+
+/// The table, sorted and added up as the flags say.
+fn arranged(mut table: Table, args: &TopArgs) -> Result<Table, Failure> {
+    if let Some(word) = &args.sort_by
+        && !table.sort(word)
+    {
+        let known: Vec<String> = table.orders().collect();
+        return Err(Failure::Usage(format!(
+            "{}s cannot be sorted by {word}: the columns are {}",
+            args.what.singular(),
+            known.join(", ")
+        )));
+    }
+    if args.sum && !table.rows.is_empty() {
+        table.add_up();
+    }
+    Ok(table)
+}
+
+fn place(args: &TopArgs) -> String {
+    let namespace = args.cluster.namespace.as_deref();
+    let namespace = namespace.filter(|_| args.what.is_namespaced() && !args.all_namespaces);
+    namespace.map_or_else(String::new, |name| format!(" of namespace {name}"))
+}
+
+fn objects(found: &mut Found, args: &TopArgs) -> Table {
+    let caption = format!("Means over the window, by {}", args.what.singular());
+    let mut table = Table::of(caption, OBJECTS, std::mem::take(&mut found.rows));
+    if !(args.all_namespaces && args.what.is_namespaced()) {
+        table.remove("namespace");
+    }
+    if args.what != What::Nodes {
+        NODES_ONLY.iter().for_each(|name| table.remove(name));
+    }
+    if !args.what.is_namespaced() {
+        // Autoscalers scale neither nodes nor namespaces.
+        table.remove("autoscalers");
+    }
+    table
+}
+
+/// The GPUs of nodes. A name selects a GPU, by its UUID, or a node.
+fn gpus(found: &mut Found, args: &TopArgs) -> Result<Table, Failure> {
     let mut gpus = found.gpus();
-    let mut notes = found.notes;
     if let (None, None) = (&args.name, &args.selector) {
-        notes.extend(of_no_node(found.device_count, gpus.len()));
+        let unlisted = of_no_node(found.device_count, gpus.len());
+        found.notes.extend(unlisted);
     }
     if let Some(name) = &args.name {
         gpus.retain(|gpu| gpu.uuid == *name || gpu.node.as_ref() == Some(name));
         if gpus.is_empty() {
-            let unread: String = notes.iter().map(|note| format!("; {note}")).collect();
+            let unread: String = found.notes.iter().map(|note| format!("; {note}")).collect();
             return Err(Failure::Failed(format!(
                 "no GPU with the UUID {name}, and no node of that name with GPUs, is reported{unread}"
             )));
         }
     }
-    let json = rows::json(&gpus, OF_GPUS)?;
-    let mut cells = Vec::new();
-    if !gpus.is_empty() {
-        cells.push(GPU_COLUMNS.map(|(heading, _)| heading.to_owned()).to_vec());
-        cells.extend(gpus.iter().map(gpu_cells));
-    }
-    Ok(Page {
-        json,
-        cells,
-        spare: &["MODEL", "HELD", "NODE", "IDLE FOR"],
-        notes,
-        failed: None,
-    })
-}
-
-/// The rows. If no row has a value because GPU data cannot be read, also returns the
-/// reason, or fails with it: an empty table would mean that there are no GPUs.
-async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
-    let found = fetch::rows(args, cluster).await;
-    let is_clear = match &found {
-        Ok(found) => found.rows.iter().any(|row| row.item.held.is_some()),
-        Err(failure) => matches!(failure, Failure::Refused(_)),
-    };
-    if is_clear {
-        return Ok((found?, None));
-    }
-    let Some((cause, remedy)) = trouble(cluster).await else {
-        return Ok((found?, None));
-    };
-    let why = format!("{UNREAD}: {cause}: {remedy}");
-    match found {
-        Ok(mut found) if args.what != What::Gpus && !found.rows.is_empty() => {
-            found.notes.clear();
-            Ok((found, Some(why)))
-        }
-        _ => Err(Failure::Failed(why)),
-    }
+    Ok(Table::of("GPUs at the newest instant", GPUS, gpus))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::columns::Row;
     use super::*;
     use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::FakeKube;
     use findings::source::unseen_checks;
+    use gpu_metrics::devices::DevicesOf;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
-        let access = ClusterAccess::User {
-            kubeconfig: Some(kube.kubeconfig()),
-            context: None,
-        };
+        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
     }
 
@@ -388,8 +354,8 @@ mod tests {
             kube.document(&format!("{CUSTOM}/{path}"), json!({"items": []}));
         }
         let rows = |what, everywhere| {
-            let (args, cluster) = (TopArgs::all(what, everywhere), &cluster);
-            async move { page(&args, cluster).await }
+            let (args, cluster) = (TopArgs::all(what, everywhere, None), &cluster);
+            async move { Found::read(&args, cluster).await }
         };
         let skipped = json!([{"what": unseen_checks(), "reason": "Prometheus is away", "remedy": "start it"}]);
         let findings = &format!("{CUSTOM}/findings");
@@ -402,23 +368,15 @@ mod tests {
             (What::Nodes, true),
             (What::Gpus, true),
         ] {
-            let failure = rows(what, everywhere)
-                .await
-                .map(|page| page.notes)
-                .unwrap_err();
+            let failure = rows(what, everywhere).await.unwrap_err();
             let said = "GPU data cannot be read: Prometheus is away: start it";
             assert_eq!(failure.to_string(), said, "{what:?}");
         }
         kube.document(findings, json!({"items": [], "skipped": []}));
-        let page = rows(What::Pods, false)
-            .await
-            .unwrap_or_else(|it| panic!("{it}"));
-        assert_eq!(page.failed, None);
-        assert!(
-            page.notes
-                .iter()
-                .any(|it| it.starts_with("no object in namespace ml"))
-        );
+        let found = rows(What::Pods, false).await.unwrap();
+        assert_eq!(found.unread, None);
+        let mut notes = found.notes.iter();
+        assert!(notes.any(|it| it.starts_with("no object in namespace ml")));
     }
 
     #[tokio::test]
@@ -438,18 +396,18 @@ mod tests {
         });
         let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
         kube.document(hpas, json!({"metadata": {}, "items": [hpa]}));
-        let found = read(&TopArgs::all(What::Pods, false), &cluster).await;
-        let (found, _) = found.unwrap();
+        let found = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let found = found.unwrap();
         let [a, b] = &found.rows[..] else {
             panic!("{found:?}")
         };
         let (of_a, of_b) = (&a.item, &b.item);
         assert_eq!(
-            (of_a.held, of_a.power, a.hpas.len()),
+            (of_a.held, of_a.power, a.autoscalers.len()),
             (Some(2.0), Some(410.5), 1)
         );
         assert_eq!(of_a.memory_utilization_instants, [Some(40.0), None]);
-        assert_eq!((of_b.held, b.hpas.len()), (None, 0));
+        assert_eq!((of_b.held, b.autoscalers.len()), (None, 0));
         assert!(found.notes.contains("so it is"));
         let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
         let nodes = [
@@ -462,10 +420,11 @@ mod tests {
         kube.document(&format!("{CUSTOM}/findings"), said);
         let listed = json!({"deviceCount": 1, "items": [{"resource": "nodes", "name": "zoe"}]});
         kube.document(&format!("{CUSTOM}/devices"), listed);
-        let found = read(&TopArgs::all(What::Nodes, true), &cluster).await;
-        let (found, _) = found.unwrap();
-        let names: Vec<&str> = found.rows.iter().map(|row| &*row.item.name).collect();
-        assert_eq!(names, ["own", "zoe"]);
+        let found = Found::read(&TopArgs::all(What::Nodes, true, None), &cluster).await;
+        let found = found.unwrap();
+        let rows = found.rows.iter();
+        let nodes: Vec<_> = rows.map(|row| (&*row.item.name, row.allocatable)).collect();
+        assert_eq!(nodes, [("own", Some(1.0)), ("zoe", None)]);
     }
 
     #[tokio::test]
@@ -478,13 +437,12 @@ mod tests {
         kube.document("/api/v1/namespaces/ml/pods/web", json!({"metadata": {}}));
         let named = |name: &str| TopArgs {
             name: Some(name.to_owned()),
-            ..TopArgs::all(What::Pods, false)
+            ..TopArgs::all(What::Pods, false, None)
         };
         let said = "no pod web of namespace ml holds reported GPUs or requests GPUs";
-        let found = page(&named("web"), &cluster).await;
-        let notes = found.map_or_else(|it| panic!("{it}"), |it| it.notes);
+        let notes = Found::read(&named("web"), &cluster).await.unwrap().notes;
         assert!(notes.iter().any(|it| it == said), "{notes:?}");
-        let failed = page(&named("nope"), &cluster).await.map(|it| it.notes);
+        let failed = Found::read(&named("nope"), &cluster).await;
         assert!(failed.unwrap_err().to_string().starts_with("no pod nope"));
     }
 
@@ -494,8 +452,43 @@ mod tests {
         let cluster = cluster(&kube).await;
         let well = json!({"items": [], "skipped": []});
         kube.document(&format!("{CUSTOM}/findings"), well);
-        let failed = page(&TopArgs::all(What::Pods, false), &cluster).await;
-        let said = failed.map(|page| page.notes).unwrap_err().to_string();
+        let failed = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let said = failed.unwrap_err().to_string();
         assert!(said.contains("upgrade gpu-metrics-apiserver"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn rows_are_sorted_by_the_words_of_a_heading_of_their_own_table() {
+        let gpus: Vec<DevicesOf> = serde_json::from_value(json!([
+            {"resource": "pods", "namespace": "ml", "name": "a", "idleSince": {"seconds": 5.0, "orLonger": false}},
+            {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
+            {"resource": "pods", "namespace": "ml", "name": "c", "idleSince": {"seconds": 60.0, "orLonger": false}},
+        ]))
+        .unwrap();
+        let sorted = |word: &str| {
+            let rows = gpus.iter().cloned();
+            let rows = rows.map(|item| Row {
+                item,
+                ..Row::default()
+            });
+            let found = Found {
+                rows: rows.collect(),
+                ..Found::default()
+            };
+            let args = TopArgs {
+                sum: true,
+                ..TopArgs::all(What::Pods, false, Some(word))
+            };
+            document(found, &args).map(|it| text::lines(&it, &args.layout()))
+        };
+        let lines = sorted("idle-for").unwrap();
+        let names = lines.iter().map(|line| line.split(' ').next().unwrap());
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names[..5], ["NAME", "c", "a", "b", "SUM"], "{lines:?}");
+        let refused = sorted("free").unwrap_err().to_string();
+        assert!(
+            refused.contains("pods cannot be sorted by free"),
+            "{refused}"
+        );
     }
 }

@@ -3,18 +3,11 @@
 //! Each request renders its page from what a running server answers to the user's own
 //! credentials; nothing is kept. The demonstration serves the pages for its own fleet.
 
-mod findings;
-mod fleet;
+mod frame;
 mod guard;
-mod hpas;
-mod html;
-mod markdown;
-mod objects;
+mod pages;
 mod query;
-mod sources;
-mod why;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,20 +23,24 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
-use maud::{Markup, html};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
+use gpu_metrics::dcgm::metrics::built_in;
 
-use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs};
+use super::document::Document;
 use super::interrupts::Signals;
 use super::terminal::print;
 use super::top::What;
 use super::{Failure, number};
+use frame::{
+    Ask, CHECK, CONFIGURATION, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, SOURCES, Tab,
+    WHY, WORKLOADS,
+};
 use guard::{Admission, Guard};
 use query::{Query, link};
 
@@ -77,6 +74,10 @@ const FOREIGN: &str =
 /// are, in a browser on this machine. Asks the server of a cluster with your own
 /// rights, and changes nothing.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kubectl gpu-metrics ui
+  kubectl gpu-metrics ui -n ml
+  kubectl gpu-metrics ui --context prod --port 8080")]
 pub struct UiArgs {
     /// Port on 127.0.0.1; 0 selects a free port
     #[arg(long, default_value_t = 0, value_parser = number(0..=u16::MAX))]
@@ -185,19 +186,20 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
+    let objects = |tab: Tab, what: What| page(tab, move |ask| pages::objects(ask, what));
     Router::new()
-        .merge(page(FLEET, fleet::view))
-        .merge(page(GPUS, fleet::gpus))
-        .merge(page(WORKLOADS, |ask| objects::view(ask, What::Workloads)))
-        .merge(page(PODS, |ask| objects::view(ask, What::Pods)))
-        .merge(page(NAMESPACES, |ask| objects::view(ask, What::Namespaces)))
-        .merge(page(HPAS, hpas::view))
-        .merge(page(HPA, hpas::decision))
-        .merge(page(WHY, why::view))
-        .merge(page(FINDINGS, findings::view))
-        .merge(page(CHECK, findings::check))
-        .merge(page(SOURCES, sources::view))
-        .merge(page(CONFIGURATION, sources::configuration))
+        .merge(page(FLEET, pages::fleet))
+        .merge(objects(GPUS, What::Gpus))
+        .merge(objects(WORKLOADS, What::Workloads))
+        .merge(objects(PODS, What::Pods))
+        .merge(objects(NAMESPACES, What::Namespaces))
+        .merge(objects(HPAS, What::Hpas))
+        .merge(page(HPA, pages::decision))
+        .merge(page(WHY, pages::why))
+        .merge(page(FINDINGS, pages::findings))
+        .merge(page(CHECK, pages::check))
+        .merge(page(SOURCES, pages::sources))
+        .merge(page(CONFIGURATION, pages::configuration))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),
@@ -209,7 +211,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
         .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: go to ./\n") })
         .with_state(Source {
-            client,
+            cluster: Cluster::of(client, None),
             namespace,
             name: name.into(),
         })
@@ -217,7 +219,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
 
 #[derive(Clone, Debug)]
 struct Source {
-    client: Client,
+    cluster: Cluster,
     /// The default namespace if the address has none; `None` means all.
     namespace: Option<String>,
     name: Arc<str>,
@@ -226,139 +228,23 @@ struct Source {
 fn page<V, F>(tab: Tab, view: V) -> Router<Source>
 where
     V: Fn(Arc<Ask>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Result<Content, Failure>> + Send + 'static,
+    F: Future<Output = Result<Document, Failure>> + Send + 'static,
 {
     let answer = move |State(source): State<Source>, uri: Uri| async move {
-        let mut ask = Ask::new(&source, &uri);
-        if tab != CHECK {
-            ask.trouble = trouble(&ask.cluster).await;
-        }
-        let ask = Arc::new(ask);
+        let ask = Arc::new(Ask::new(tab, &source, &uri).await);
         match view(Arc::clone(&ask)).await {
             // A user without a right to nodes may have one to a namespace.
             Err(Failure::Refused(_)) if tab == FLEET => {
                 let home = link("workloads", [("namespace", &*ask.cluster.namespace)]);
                 Redirect::to(&home).into_response()
             }
-            content => html::document(tab, &ask, content),
+            document => ask.page(document),
         }
     };
     Router::new().route(&format!("/{}", tab.path), get(answer))
 }
 
-#[derive(Debug)]
-struct Ask {
-    /// With the requested namespace, or that of the context.
-    cluster: Cluster,
-    /// The requested namespace; `None`: all.
-    namespace: Option<String>,
-    query: Query,
-    cluster_name: Arc<str>,
-    /// Why GPU data is missing, and the remedy.
-    trouble: Option<(String, String)>,
-}
-
-impl Ask {
-    fn new(source: &Source, uri: &Uri) -> Self {
-        let query = Query::of(uri);
-        let namespace = match query.get("namespace") {
-            Some("") => None,
-            Some(name) => Some(name.to_owned()),
-            None => source.namespace.clone(),
-        };
-        Self {
-            cluster: Cluster::of(source.client.clone(), namespace.as_deref()),
-            namespace,
-            query,
-            cluster_name: Arc::clone(&source.name),
-            trouble: None,
-        }
-    }
-
-    /// Remarks on missing values, unless all values are missing for one reason.
-    fn notes(&self, notes: &BTreeSet<String>) -> Markup {
-        match self.trouble {
-            Some(_) => html! {},
-            None => html::notes(notes),
-        }
-    }
-
-    /// The status line of a page. Rows that could not be read are not reported as
-    /// zero.
-    fn status(&self, is_empty: bool, status: String) -> String {
-        match is_empty && self.trouble.is_some() {
-            true => UNREAD.to_owned(),
-            false => status,
-        }
-    }
-
-    fn need(&self, name: &str) -> Result<&str, Failure> {
-        let word = self.query.word(name);
-        word.ok_or_else(|| {
-            Failure::Usage(format!(
-                "the address of this page names no {name}: open it by a link"
-            ))
-        })
-    }
-}
-
-#[derive(Debug)]
-struct Content {
-    title: String,
-    /// A sentence; a screen reader announces its changes.
-    status: String,
-    body: Markup,
-}
-
-/// A page: its path, and its name in the tab row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tab {
-    path: &'static str,
-    name: &'static str,
-}
-
-const fn tab(path: &'static str, name: &'static str) -> Tab {
-    Tab { path, name }
-}
-
-const FLEET: Tab = tab("", "Fleet");
-const GPUS: Tab = tab("gpus", "GPUs");
-const WORKLOADS: Tab = tab("workloads", "Workloads");
-const PODS: Tab = tab("pods", "Pods");
-const NAMESPACES: Tab = tab("namespaces", "Namespaces");
-const HPAS: Tab = tab("hpas", "HPAs");
-const FINDINGS: Tab = tab("findings", "Findings");
-const SOURCES: Tab = tab("sources", "Sources");
-const CONFIGURATION: Tab = tab("configuration", "Configuration");
-const WHY: Tab = tab("why", "Why this value");
-const HPA: Tab = tab("hpa", "Why these replicas");
-const CHECK: Tab = tab("check", "Check");
-
-const TABS: [Tab; 9] = [
-    FLEET,
-    GPUS,
-    WORKLOADS,
-    PODS,
-    NAMESPACES,
-    HPAS,
-    FINDINGS,
-    SOURCES,
-    CONFIGURATION,
-];
-
-impl Tab {
-    /// Whether it shows one namespace or all.
-    fn is_namespaced(self) -> bool {
-        [WORKLOADS, PODS, HPAS, FINDINGS].contains(&self)
-    }
-
-    /// Refresh interval in seconds; 0: the page does not change. Findings need some
-    /// hundred requests.
-    fn every(self) -> u32 {
-        match self {
-            CHECK => 0,
-            FINDINGS | CONFIGURATION => 60,
-            _ => 5,
-        }
-    }
+/// The built-in metrics of objects.
+fn metrics() -> Vec<String> {
+    built_in().into_iter().map(|spec| spec.name).collect()
 }

@@ -3,8 +3,6 @@
 use http::Uri;
 use url::form_urlencoded::{Serializer, parse};
 
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-
 /// Pairs of names and values; the first pair of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -36,13 +34,6 @@ pub(super) fn link<'v>(page: &str, pairs: impl IntoIterator<Item = (&'v str, &'v
         true => format!("./{page}"),
         false => format!("./{page}?{query}"),
     }
-}
-
-/// A link to the explanation of an object's memory utilisation.
-pub(super) fn why(resource: &str, namespace: &str, name: &str) -> String {
-    let (resource, namespace) = (("resource", resource), ("namespace", namespace));
-    let metric = ("metric", MEMORY_UTILIZATION);
-    link("why", [resource, namespace, ("name", name), metric])
 }
 
 #[cfg(test)]

@@ -1,0 +1,105 @@
+//! The documents of the commands over one recorded cluster, as text, HTML and JSON, beside
+//! those of `testdata/golden`. With `UPDATE_GOLDEN` set, the files are written instead.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::Parser;
+use serde_json::Value;
+
+use cluster_state::client::{Client, ClusterAccess};
+use cluster_state::testing::fake_kube::FakeKube;
+
+use crate::cluster::Cluster;
+use crate::document::cell::Reference;
+use crate::document::html::{Addresses, content};
+use crate::document::text::{Layout, lines};
+use crate::document::{Document, json};
+use crate::explain::{self, ExplainArgs};
+use crate::top::{self, TopArgs};
+
+#[derive(Parser)]
+struct Top {
+    #[command(flatten)]
+    args: TopArgs,
+}
+
+#[derive(Parser)]
+struct Explain {
+    #[command(flatten)]
+    args: ExplainArgs,
+}
+
+/// Objects link to their kind and name.
+struct Pages;
+
+impl Addresses for Pages {
+    fn of(&self, object: &Reference) -> Option<String> {
+        Some(format!("./{}/{}", object.resource, object.name))
+    }
+}
+
+async fn recorded(kube: &FakeKube) -> Cluster {
+    let text = include_str!("../testdata/cluster.json");
+    let documents: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
+    for (path, document) in documents {
+        kube.document(&path, document);
+    }
+    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
+    Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
+}
+
+/// The document of a command line of `top` or `explain`.
+async fn document(words: &str, cluster: &Cluster) -> Document {
+    let words: Vec<&str> = words.split(' ').collect();
+    match words[0] {
+        "top" => {
+            let args = Top::try_parse_from(words).unwrap().args;
+            top::read(&args, cluster).await.unwrap().0
+        }
+        _ => {
+            let args = Explain::try_parse_from(words).unwrap().args;
+            explain::document(&args, cluster).await.unwrap()
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_are_those_that_were_recorded() {
+    let kube = FakeKube::start().await;
+    let cluster = recorded(&kube).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden");
+    let layout = Layout {
+        title: true,
+        width: Some(140),
+        ..Layout::default()
+    };
+    let mut changed = Vec::new();
+    for (name, words) in [
+        ("pods", "top pods --sort-by idle --sum"),
+        ("nodes", "top nodes"),
+        ("gpus", "top gpus"),
+        ("autoscalers", "top hpa"),
+        ("explained", "explain pod ml/infer-5f-a"),
+        ("unknown", "explain pod infer-5f-b gpu_memory_utilization"),
+    ] {
+        let document = document(words, &cluster).await;
+        let page = content(&document, &Pages).into_string();
+        let data = serde_json::to_string_pretty(&json::value(&document)).unwrap();
+        for (format, text) in [
+            ("txt", lines(&document, &layout).join("\n")),
+            ("html", page.replace("><", ">\n<")),
+            ("json", data),
+        ] {
+            let path = folder.join(format!("{name}.{format}"));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                std::fs::write(&path, format!("{text}\n")).unwrap();
+            }
+            let known = std::fs::read_to_string(&path).unwrap_or_default();
+            if known.trim_end() != text.trim_end() {
+                changed.push(format!("{words}, {format}:\n{text}"));
+            }
+        }
+    }
+    assert!(changed.is_empty(), "{}", changed.join("\n\n"));
+}

@@ -1,0 +1,299 @@
+//! The frame around the content of each page, and the request for a page.
+
+use std::sync::Arc;
+
+use axum::response::{Html, IntoResponse, Response};
+use http::{StatusCode, Uri};
+use maud::{DOCTYPE, Markup, html};
+
+use super::Source;
+use super::query::{Query, link};
+use crate::Failure;
+use crate::check::live::{UNREAD, trouble};
+use crate::cluster::Cluster;
+use crate::document::cell::{Cell, Reference};
+use crate::document::html::{Addresses, content};
+use crate::document::{Block, Document};
+use crate::kinds::AUTOSCALERS;
+use crate::top::read::Found;
+use crate::top::{TopArgs, What};
+
+/// Advice for a user without a right to all namespaces.
+const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
+
+/// A page: its path, and its name in the tab row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tab {
+    pub(super) path: &'static str,
+    pub(super) name: &'static str,
+    /// Whether it shows one namespace or all.
+    pub(super) is_namespaced: bool,
+    /// Refresh interval in seconds; 0: the page does not change. Findings need some
+    /// hundred requests.
+    pub(super) every: u32,
+}
+
+const fn tab(path: &'static str, name: &'static str, is_namespaced: bool, every: u32) -> Tab {
+    Tab {
+        path,
+        name,
+        is_namespaced,
+        every,
+    }
+}
+
+pub(super) const FLEET: Tab = tab("", "Fleet", false, 5);
+pub(super) const GPUS: Tab = tab("gpus", "GPUs", false, 5);
+pub(super) const WORKLOADS: Tab = tab("workloads", "Workloads", true, 5);
+pub(super) const PODS: Tab = tab("pods", "Pods", true, 5);
+pub(super) const NAMESPACES: Tab = tab("namespaces", "Namespaces", false, 5);
+pub(super) const HPAS: Tab = tab("hpas", "Autoscalers", true, 5);
+pub(super) const FINDINGS: Tab = tab("findings", "Findings", true, 60);
+pub(super) const SOURCES: Tab = tab("sources", "Sources", false, 5);
+pub(super) const CONFIGURATION: Tab = tab("configuration", "Configuration", false, 60);
+pub(super) const WHY: Tab = tab("why", "Why this value", false, 5);
+pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 5);
+pub(super) const CHECK: Tab = tab("check", "Check", false, 0);
+
+const TABS: [Tab; 9] = [
+    FLEET,
+    GPUS,
+    WORKLOADS,
+    PODS,
+    NAMESPACES,
+    HPAS,
+    FINDINGS,
+    SOURCES,
+    CONFIGURATION,
+];
+
+/// The request for a page.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// With the requested namespace, or that of the context.
+    pub(super) cluster: Cluster,
+    /// The requested namespace; `None`: all.
+    pub(super) namespace: Option<String>,
+    pub(super) query: Query,
+    tab: Tab,
+    cluster_name: Arc<str>,
+    /// Why GPU data is missing, and the remedy.
+    trouble: Option<(String, String)>,
+}
+
+impl Ask {
+    pub(super) async fn new(tab: Tab, source: &Source, uri: &Uri) -> Self {
+        let query = Query::of(uri);
+        let namespace = match query.get("namespace") {
+            Some("") => None,
+            Some(name) => Some(name.to_owned()),
+            None => source.namespace.clone(),
+        };
+        let default = &source.cluster.namespace;
+        let cluster = source.cluster.within(namespace.as_ref().unwrap_or(default));
+        let trouble = match tab {
+            CHECK => None,
+            _ => trouble(&cluster).await,
+        };
+        Self {
+            cluster,
+            namespace,
+            query,
+            tab,
+            cluster_name: Arc::clone(&source.name),
+            trouble,
+        }
+    }
+
+    /// The arguments of `top` for the requested rows.
+    pub(super) fn args(&self, what: What) -> TopArgs {
+        TopArgs::all(what, self.namespace.is_none(), self.query.word("sort"))
+    }
+
+    /// Without remarks on missing values, where all values are missing for one reason.
+    pub(super) fn noted(&self, mut found: Found) -> Found {
+        if self.trouble.is_some() {
+            found.notes.clear();
+        }
+        found
+    }
+
+    pub(super) fn need(&self, name: &str) -> Result<&str, Failure> {
+        let word = self.query.word(name);
+        word.ok_or_else(|| {
+            Failure::Usage(format!(
+                "the address of this page names no {name}: open it by a link"
+            ))
+        })
+    }
+
+    /// The whole page: its document, or why that could not be read.
+    pub(super) fn page(&self, document: Result<Document, Failure>) -> Response {
+        let (code, title, status, body) = match document {
+            Ok(document) => (
+                StatusCode::OK,
+                document.title.clone(),
+                self.status(&document),
+                content(&document, self),
+            ),
+            Err(failure) => {
+                let (code, hint) = self.refusal(&failure);
+                let told = html! { strong { "This could not be read. " } (failure) (hint) };
+                let status = "could not be read".to_owned();
+                (code, self.tab.name.to_owned(), status, alert(&told))
+            }
+        };
+        let main = html! {
+            @if let Some((cause, remedy)) = &self.trouble {
+                (alert(&html! { strong { (UNREAD) ". " } (cause) ": " (remedy) }))
+            }
+            h1 { (title) }
+            (self.choice())
+            (body)
+        };
+        (
+            code,
+            Html(self.framed(&title, &status, &main).into_string()),
+        )
+            .into_response()
+    }
+
+    fn refusal(&self, failure: &Failure) -> (StatusCode, &'static str) {
+        match failure {
+            Failure::Usage(_) => (StatusCode::BAD_REQUEST, ""),
+            Failure::Refused(_) if self.tab.is_namespaced => {
+                (StatusCode::FORBIDDEN, NAMESPACE_HINT)
+            }
+            Failure::Refused(_) => (StatusCode::FORBIDDEN, ""),
+            _ => (StatusCode::BAD_GATEWAY, ""),
+        }
+    }
+
+    /// The first judgement or numbers of a document; a screen reader announces changes.
+    /// Rows that could not be read are not reported as zero.
+    fn status(&self, document: &Document) -> String {
+        if self.trouble.is_some() {
+            return UNREAD.to_owned();
+        }
+        let words = document.blocks.iter().find_map(|block| match block {
+            Block::Facts(facts) => {
+                let facts = facts.iter().filter(|it| !matches!(it.cell, Cell::Text(_)));
+                let words = facts.map(|it| format!("{}: {}", it.label, it.cell.shown()));
+                Some(words.collect::<Vec<_>>().join(", "))
+            }
+            Block::Table(table) => Some(format!("rows: {}", table.rows.len())),
+            _ => None,
+        });
+        words.unwrap_or_default()
+    }
+
+    fn framed(&self, title: &str, status: &str, main: &Markup) -> Markup {
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " – " (self.cluster_name) " – GPU metrics" }
+                    link rel="stylesheet" href="./page.css";
+                    link rel="icon" type="image/svg+xml" href="./icon.svg";
+                    script src="./page.js" defer {}
+                }
+                body {
+                    a.skip href="#content" { "Skip to content" }
+                    header {
+                        p.brand { "GPU metrics" span { (self.cluster_name) } }
+                        (self.navigation())
+                        @if self.tab.is_namespaced { (self.namespaces()) }
+                    }
+                    main #content data-every=(self.tab.every) { (main) }
+                    footer {
+                        p #status role="status" { (status) }
+                        p #refresh {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn navigation(&self) -> Markup {
+        let namespace = self.query.word("namespace").unwrap_or_default();
+        html! {
+            nav aria-label="Pages" {
+                ul {
+                    @for tab in TABS {
+                        @let kept = if tab.is_namespaced { namespace } else { "" };
+                        @let current = (tab == self.tab).then_some("page");
+                        li { a href=(link(tab.path, [("namespace", kept)])) aria-current=[current] { (tab.name) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn namespaces(&self) -> Markup {
+        html! {
+            form action=(link(self.tab.path, [])) {
+                label for="namespace" { "Namespace " }
+                input #namespace name="namespace" value=(self.namespace.as_deref().unwrap_or_default())
+                    placeholder="all" autocomplete="off" spellcheck="false";
+                " " button { "Show" }
+            }
+        }
+    }
+
+    /// The choice of another metric of the same object.
+    fn choice(&self) -> Markup {
+        let kept = ["resource", "namespace", "name"].map(|name| (name, self.query.word(name)));
+        html! {
+            @if self.tab == WHY {
+                form action="./why" {
+                    @for (name, value) in kept {
+                        @if let Some(value) = value { input type="hidden" name=(name) value=(value); }
+                    }
+                    label for="metric" { "Metric " }
+                    input #metric name="metric" list="metrics" autocomplete="off" spellcheck="false"
+                        value=(self.query.word("metric").unwrap_or_default());
+                    datalist #metrics { @for name in super::metrics() { option value=(name) {} } }
+                    " " button { "Show" }
+                }
+            }
+        }
+    }
+}
+
+impl Addresses for Ask {
+    fn of(&self, object: &Reference) -> Option<String> {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        match &*object.resource {
+            _ if object.name.is_empty() => None,
+            "checks" => Some(link("check", [("code", &*object.name)])),
+            AUTOSCALERS => Some(link(
+                "hpa",
+                [("namespace", namespace), ("name", &object.name)],
+            )),
+            resource => Some(link(
+                "why",
+                [
+                    ("resource", resource),
+                    ("namespace", namespace),
+                    ("name", &object.name),
+                ],
+            )),
+        }
+    }
+
+    fn sorted(&self, word: &str) -> Option<String> {
+        let namespace = self.query.word("namespace").unwrap_or_default();
+        Some(link(
+            self.tab.path,
+            [("namespace", namespace), ("sort", word)],
+        ))
+    }
+}
+
+/// Why there are no values; a screen reader announces it at once.
+fn alert(told: &Markup) -> Markup {
+    html! { div.failure role="alert" { (told) } }
+}
