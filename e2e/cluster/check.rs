@@ -26,12 +26,18 @@ pub(super) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
     )
 }
 
-/// The findings of a code by `check -A`.
+/// The findings of a code by `check -A`, also those that follow from others.
 pub(super) fn of_code(kubeconfig: &Path, code: &str) -> Vec<Value> {
-    let mut said = check(kubeconfig).1["findings"].take();
-    let findings = said.as_array_mut().unwrap();
+    let said = check(kubeconfig).1;
+    let of = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let mut findings = of(&said, "findings");
+    let below: Vec<Value> = findings
+        .iter()
+        .flat_map(|it| of(it, "consequences"))
+        .collect();
+    findings.extend(below);
     findings.retain(|it| it["code"] == code);
-    std::mem::take(findings)
+    findings
 }
 
 #[tokio::test(flavor = "multi_thread")]

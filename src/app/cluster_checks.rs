@@ -2,8 +2,8 @@
 //! counts their findings. They need permissions that the server works without
 //! (`manifests/optional/autoscalers.yaml`). Checks without a permission are skipped.
 //!
-//! Only `check` makes the checks that read each autoscaler's workload and pods (GM508,
-//! GM511 and GM513), and those of the flags and permissions of the server's Deployment.
+//! Only `check` makes the checks that read each autoscaler's workload and pods (GM508 and
+//! GM511), and those of the permissions of the server's Deployment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +37,9 @@ pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
                 }
                 let mut all = report.skipped.into_iter();
                 let lacks = all.find(|it| it.codes.contains(GM504.id));
-                let changed = skipped.set(lacks.map(|it| it.remedy), ()).is_some();
-                if let Some(remedy) = skipped.state().reason().filter(|_| changed) {
-                    tracing::info!("autoscalers are not checked: {remedy}");
+                let changed = skipped.set(lacks.map(|it| it.reason), ()).is_some();
+                if let Some(reason) = skipped.state().reason().filter(|_| changed) {
+                    tracing::info!("autoscalers are not checked: {reason}");
                 }
             }
             // The findings of the last round stay in force.
@@ -90,7 +90,7 @@ mod tests {
             let target = if index % 1_001 == 0 { "95" } else { "50" };
             kube.put(PATH, hpa(&format!("a{index:04}"), target));
         }
-        let both = ["GM504", "GM510"];
+        let both = ["GM504", "GM509"];
         let (report, codes) = looked(&kube).await;
         let high = report.findings.iter().filter(|it| it.code == "GM504");
         assert_eq!(high.count(), 2, "{report:?}");

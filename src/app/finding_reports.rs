@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use aggregated_apiserver::testing::log::logging;
     use findings::Skipped;
-    use findings::codes::{GM408, GM409, GM512};
+    use findings::codes::{GM408, GM409, GM506};
 
     fn found(code: &Code, message: &str) -> Finding {
         Finding::new(code, "dcgm-exporter", message, "restart it")
@@ -100,7 +100,7 @@ mod tests {
         let over = |code: &Code| (code.id.to_owned(), true);
         assert_eq!(say(&[found(&GM408, "a")]), [began(&GM408)]);
         assert_eq!(say(&[found(&GM408, "a, b")]), []);
-        let both = [found(&GM408, "b"), found(&GM409, "c"), found(&GM512, "d")];
+        let both = [found(&GM408, "b"), found(&GM409, "c"), found(&GM506, "d")];
         assert_eq!(say(&both), [began(&GM409)]);
         assert_eq!(say(&both[1..]), [over(&GM408)]);
         assert_eq!(say(&both[2..]), [over(&GM409)]);
@@ -120,6 +120,7 @@ mod tests {
                 findings: found.to_vec(),
                 skipped: [Skipped::new("exporters", "no data", "wait").of(&others)].into(),
                 looked: true,
+                ..Report::default()
             };
             count(&metrics, &all, &report);
             let text = metrics.render().unwrap();

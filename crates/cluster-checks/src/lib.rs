@@ -7,35 +7,27 @@ mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use cluster_state::client::Client;
+use cluster_state::clock;
 use cluster_state::error::CallError;
-use findings::codes::{GM501, GM507, GM510, OF_HPAS};
+use findings::codes::{Code, GM501, GM507, GM517, OF_HPAS};
 use findings::hpa::ServedMetrics;
 use findings::peers;
-use findings::rights::{ReadRight, Right, right};
-use findings::{Report, Skipped};
+use findings::{Finding, Report, Skipped, starts};
+use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
 use paths::{autoscalers, encode, minor_version, within};
 
 pub use registration::{RegisteredServers, ServerService};
-
-static READ_HPAS: ReadRight =
-    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(OF_HPAS);
-static READ_VPAS: ReadRight =
-    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
-static READ_SCALED_OBJECTS: ReadRight =
-    right("list", "keda.sh", "v1alpha1", "scaledobjects").checks(&[&GM507]);
-static READ_CUSTOM: ReadRight =
-    right("get", "custom.metrics.k8s.io", "v1beta2", "*").checks(&[&GM501]);
-static READ_EXTERNAL: ReadRight =
-    right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
 /// Objects of a page, and pages of a list. A page is read as a whole; both limits bound
 /// memory.
@@ -49,6 +41,7 @@ const MOST_PAGES: usize = 50;
 pub async fn inspect(client: &Client) -> Result<Report, CallError> {
     let mut inspection = Inspection::new(client);
     inspection.cluster(None, false).await?;
+    inspection.starts(None).await?;
     Ok(inspection.done())
 }
 
@@ -74,6 +67,8 @@ impl<T> ReadAnswer<T> {
 #[derive(Debug)]
 pub struct Inspection<'c> {
     pub client: &'c Client,
+    /// The resources of pods that are GPUs.
+    pub gpus: GpuResources,
     pub report: Report,
 }
 
@@ -81,6 +76,7 @@ impl<'c> Inspection<'c> {
     pub fn new(client: &'c Client) -> Self {
         Self {
             client,
+            gpus: GpuResources::default(),
             report: Report::default(),
         }
     }
@@ -91,7 +87,7 @@ impl<'c> Inspection<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &ReadRight,
+        codes: &[&'static Code],
     ) -> Result<ReadAnswer<T>, CallError> {
         Ok(match self.client.object(path).await {
             Ok(it) => {
@@ -100,8 +96,9 @@ impl<'c> Inspection<'c> {
             }
             Err(CallError::NotFound(_)) => ReadAnswer::Absent,
             Err(CallError::Forbidden { text, .. }) => {
-                let skipped = right.right.skipped(what, &text);
-                self.report.skipped.insert(skipped.of(right.codes));
+                let remedy = "grant this right to the account that runs check";
+                let skipped = Skipped::new(what, text, remedy);
+                self.report.skipped.insert(skipped.of(codes));
                 ReadAnswer::Skipped
             }
             Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
@@ -110,7 +107,7 @@ impl<'c> Inspection<'c> {
             Err(error) => {
                 let remedy = "correct what the errors name, and run check again";
                 let skipped = Skipped::new(what, error.to_string(), remedy);
-                self.report.skipped.insert(skipped.of(right.codes));
+                self.report.skipped.insert(skipped.of(codes));
                 ReadAnswer::Skipped
             }
         })
@@ -122,14 +119,15 @@ impl<'c> Inspection<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &ReadRight,
+        codes: &[&'static Code],
         keep: impl Fn(T) -> K,
     ) -> Result<Vec<K>, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         for page in 1.. {
-            let of_page = format!("{path}?limit={PAGE}&continue={}", encode(&next));
-            let read = self.read::<ObjectList<T>>(&of_page, what, right).await?;
+            let joint = if path.contains('?') { '&' } else { '?' };
+            let of_page = format!("{path}{joint}limit={PAGE}&continue={}", encode(&next));
+            let read = self.read::<ObjectList<T>>(&of_page, what, codes).await?;
             let Some(read) = read.found() else {
                 break;
             };
@@ -142,7 +140,7 @@ impl<'c> Inspection<'c> {
                 let beyond = format!("{what} beyond the first {}", PAGE * MOST_PAGES);
                 let remedy = "check one namespace at a time: check -n NS";
                 let skipped = Skipped::new(beyond, "there are too many", remedy);
-                self.report.skipped.insert(skipped.of(right.codes));
+                self.report.skipped.insert(skipped.of(codes));
                 break;
             }
         }
@@ -167,6 +165,24 @@ impl<'c> Inspection<'c> {
         Ok((registration, hpas))
     }
 
+    /// Adds findings about pods that wait for a node, and about Deployments whose pods cannot
+    /// be created.
+    pub async fn starts(&mut self, namespace: Option<&str>) -> Result<(), CallError> {
+        let place = within(namespace);
+        let whose = namespace.unwrap_or("all namespaces");
+        let path = format!("/api/v1/{place}pods?fieldSelector=status.phase%3DPending");
+        let what = format!("pending Pods of {whose}");
+        let pods = self.list(&path, &what, &[&GM517], |pod: Pod| pod).await?;
+        let found = starts::unscheduled(&pods, &self.gpus, clock::now());
+        self.report.findings.extend(found);
+        let path = format!("/apis/apps/v1/{place}deployments");
+        let what = format!("Deployments of {whose}");
+        let keep = |it: Deployment| starts::not_created(&it);
+        let found: Vec<Option<Finding>> = self.list(&path, &what, &[&GM517], keep).await?;
+        self.report.findings.extend(found.into_iter().flatten());
+        Ok(())
+    }
+
     /// The report, sorted and with plain names.
     pub fn done(mut self) -> Report {
         self.report.make_plain();
@@ -181,9 +197,9 @@ impl<'c> Inspection<'c> {
             "v1beta2.custom.metrics.k8s.io",
             "v1beta1.custom.metrics.k8s.io",
         ];
-        let custom = self.names(&custom, of_others, &READ_CUSTOM).await?;
+        let custom = self.names(&custom, of_others, &[&GM501]).await?;
         let external = ["v1beta1.external.metrics.k8s.io"];
-        let external = self.names(&external, of_others, &READ_EXTERNAL).await?;
+        let external = self.names(&external, of_others, &[&GM501]).await?;
         let both = custom.zip(external);
         Ok(both.map(|(custom, external)| ServedMetrics { custom, external }))
     }
@@ -194,7 +210,7 @@ impl<'c> Inspection<'c> {
         &mut self,
         apiservices: &[&str],
         of_others: &[&str],
-        right: &ReadRight,
+        codes: &[&'static Code],
     ) -> Result<Option<Option<BTreeSet<String>>>, CallError> {
         for name in apiservices {
             if of_others.contains(name) {
@@ -202,7 +218,7 @@ impl<'c> Inspection<'c> {
             }
             let path = resources_of(name);
             let what = format!("metrics that are served ({path})");
-            match self.resources(&path, &what, right).await? {
+            match self.resources(&path, &what, codes).await? {
                 ReadAnswer::Found(list) => {
                     let names = list.resources.iter();
                     let metrics = names.filter_map(|it| it.name.rsplit('/').next());
@@ -219,32 +235,23 @@ impl<'c> Inspection<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &ReadRight,
+        codes: &[&'static Code],
     ) -> Result<ReadAnswer<APIResourceList>, CallError> {
         // Every user may read discovery, so it does not count as an inspection.
         let looked = self.report.looked;
-        let list = self.read(path, what, right).await;
+        let list = self.read(path, what, codes).await;
         self.report.looked = looked;
         list
     }
 
-    /// The objects of another project's API, in one namespace or in all. If this API is not
-    /// installed, the list is empty, and no missing right is recorded.
-    async fn foreign(
-        &mut self,
-        namespace: Option<&str>,
-        right: &ReadRight,
-    ) -> Result<Vec<Value>, CallError> {
-        let Right {
-            group,
-            version,
-            resource,
-            ..
-        } = right.right;
-        let served = format!("/apis/{group}/{version}");
+    /// The ScaledObjects of a namespace, or of all. Without KEDA the list is empty, and no
+    /// missing right is recorded.
+    async fn scaled_objects(&mut self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
+        const SERVED: &str = "/apis/keda.sh/v1alpha1";
+        let codes: &[&'static Code] = &[&GM507];
         let whose = namespace.unwrap_or("all namespaces");
-        let what = format!("{resource}.{group} of {whose}");
-        let list = self.resources(&served, &what, right).await?;
+        let what = format!("ScaledObjects of {whose}");
+        let list = self.resources(SERVED, &what, codes).await?;
         if list.found().is_none() {
             return Ok(Vec::new());
         }
@@ -260,11 +267,11 @@ impl<'c> Inspection<'c> {
                 "spec": object["spec"],
             })
         };
-        let path = format!("{served}/{}{resource}", within(namespace));
-        self.list(&path, &what, right, keep).await
+        let path = format!("{SERVED}/{}scaledobjects", within(namespace));
+        self.list(&path, &what, codes, keep).await
     }
 
-    /// Adds findings about the HPAs, ScaledObjects and VPAs of one namespace, or of all.
+    /// Adds findings about the HPAs and ScaledObjects of one namespace, or of all.
     /// Returns the HPAs that use metrics of this server.
     pub async fn autoscalers(
         &mut self,
@@ -285,18 +292,22 @@ impl<'c> Inspection<'c> {
         };
         let minor = minor_version(self.client).await;
         let mut hpas = Vec::new();
-        for read in self.list(&path, &what, &READ_HPAS, keep).await? {
+        for read in self.list(&path, &what, OF_HPAS, keep).await? {
             match read {
                 Ok(hpa) => hpas.push(hpa),
                 Err(skipped) => _ = self.report.skipped.insert(skipped),
             }
         }
-        let scaled_objects = self.foreign(namespace, &READ_SCALED_OBJECTS).await?;
-        let vpas = self.foreign(namespace, &READ_VPAS).await?;
+        let scaled_objects = self.scaled_objects(namespace).await?;
         let found = &mut self.report.findings;
         found.extend(peers::ambiguous(&hpas, &scaled_objects));
-        found.extend(peers::vertical(&hpas, &vpas));
+        let all = hpas.len();
         hpas.retain(findings::hpa::is_ours);
+        let checked = format!(
+            "{} of {all} HorizontalPodAutoscalers have metrics to check",
+            hpas.len()
+        );
+        self.report.checked.push(checked);
         let own = hpas.iter();
         found.extend(own.flat_map(|hpa| findings::hpa::check(hpa, served, minor)));
         Ok(hpas)

@@ -12,14 +12,10 @@ use cluster_state::error::CallError;
 use cluster_state::registration::{APISERVICES, RESOURCE_APISERVICES};
 use findings::codes::{GM101, OF_APISERVICES};
 use findings::registration::{self, AnsweringServer, NAME, Registered};
-use findings::rights::{Installed, ReadRight, right};
+use findings::rights::Installed;
 
 use super::paths::{encode, within};
 use super::{Inspection, ReadAnswer, resources_of};
-
-static READ_APISERVICES: ReadRight =
-    right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(OF_APISERVICES);
-static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
 #[derive(Debug)]
 pub struct RegisteredServers {
@@ -43,14 +39,12 @@ impl ServerService {
         let beside = others.filter(|it| it.place() == home.place());
         let mut registered = vec![home.name];
         registered.extend(beside.map(|it| it.name));
-        let others = APISERVICES.iter().filter(|name| !registered.contains(name));
         let spec = home.service.as_ref().and_then(|it| it.spec.clone());
         Some(Self {
             server: Installed {
                 namespace: namespace.to_owned(),
                 service: service.to_owned(),
                 release: home.release(),
-                others: others.copied().collect(),
                 registered,
                 ..Installed::default()
             },
@@ -95,7 +89,7 @@ impl Inspection<'_> {
     async fn registered(&mut self, name: &'static str) -> Result<Option<Registered>, CallError> {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let what = format!("APIService {name}");
-        let object = match self.read(&path, &what, &READ_APISERVICES).await? {
+        let object = match self.read(&path, &what, OF_APISERVICES).await? {
             ReadAnswer::Found(object) => Some(object),
             ReadAnswer::Absent => None,
             ReadAnswer::Skipped => return Ok(None),
@@ -106,7 +100,7 @@ impl Inspection<'_> {
             ..Registered::default()
         };
         registered.authority_ends = authority_ends(&registered);
-        registered.answers = self.answers(&registered).await;
+        self.ask(&mut registered).await;
         if let Some((namespace, service)) = registered.place() {
             registered.service = self.service(namespace, service).await?;
         }
@@ -121,20 +115,21 @@ impl Inspection<'_> {
         let place = within(Some(namespace));
         let path = format!("/api/v1/{place}services/{}", encode(name));
         let what = format!("Service {namespace}/{name}");
-        let read = self.read(&path, &what, &READ_SERVICES).await?;
+        let read = self.read(&path, &what, &[&GM101]).await?;
         Ok(read.found())
     }
 
-    /// Identifies the server behind an APIService. An error counts as no server.
-    async fn answers(&self, registered: &Registered) -> AnsweringServer {
+    /// Identifies the server behind an available APIService.
+    async fn ask(&self, registered: &mut Registered) {
         if !registered.is_available() {
-            return AnsweringServer::NoServer;
+            return;
         }
         let path = resources_of(registered.name);
         match self.client.object::<Value>(&path).await {
-            Ok(list) if list["server"] == NAME => AnsweringServer::Ours,
-            Ok(_) => AnsweringServer::Other,
-            Err(_) => AnsweringServer::NoServer,
+            Ok(list) if list["server"] == NAME => registered.answers = AnsweringServer::Ours,
+            Ok(_) => registered.answers = AnsweringServer::Other,
+            Err(error @ CallError::Status(..)) => registered.failure = Some(error.to_string()),
+            Err(_) => {}
         }
     }
 }

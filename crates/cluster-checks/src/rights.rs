@@ -5,17 +5,11 @@ use futures_util::future::try_join_all;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
 use cluster_state::review::KubeReviewer;
+use findings::Skipped;
 use findings::registration::NAME;
-use findings::rights::{AUTOSCALER, Installed, Right, Role, right};
+use findings::rights::{self, AUTOSCALER, Grant, Installed, Right};
 
 use super::{Inspection, ServerService};
-
-const ASK_RIGHTS: Right<'static> = right(
-    "create",
-    "authorization.k8s.io",
-    "v1",
-    "subjectaccessreviews",
-);
 
 /// The account of the HPA controller if kube-controller-manager runs without
 /// `--use-service-account-credentials`.
@@ -34,34 +28,39 @@ impl Inspection<'_> {
             ..Installed::default()
         };
         let installed = home.map_or_else(unknown, |home| home.server.clone());
-        self.role(Role::Autoscaler, &installed, &[own, whole]).await;
+        let all = rights::grants(&installed);
+        for grant in all.iter().filter(|it| it.is_of_autoscaler) {
+            self.grant(grant, &installed, &[own.clone(), whole.clone()])
+                .await;
+        }
     }
 
     pub async fn server_rights(&mut self, installed: &Installed) {
         let identity = [service_account(&installed.namespace, &installed.account)];
-        for role in Role::SERVER {
-            self.role(role, installed, &identity).await;
+        let all = rights::grants(installed);
+        for grant in all.iter().filter(|it| !it.is_of_autoscaler) {
+            self.grant(grant, installed, &identity).await;
         }
     }
 
-    /// Reports each right of a role that none of the accounts has. If the rights cannot be
+    /// Reports each right of a grant that none of the accounts has. If the rights cannot be
     /// reviewed, the check is recorded as skipped.
-    async fn role(&mut self, role: Role, installed: &Installed, accounts: &[Identity]) {
+    async fn grant(&mut self, grant: &Grant, of: &Installed, accounts: &[Identity]) {
         let reviewer = KubeReviewer::new(self.client.clone(), self.client.clone());
-        let mut missing = role.rights(installed);
+        let mut missing = grant.rights.clone();
         let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
         match try_join_all(reviews).await {
             Ok(verdicts) => {
                 let mut verdicts = verdicts.into_iter();
                 missing.retain(|_| verdicts.next() == Some(false));
                 self.report.looked |= !missing.is_empty();
-                let found = role.finding(installed, &missing);
-                self.report.findings.extend(found);
+                self.report.findings.extend(grant.finding(of, &missing));
             }
             Err(error) => {
                 let what = format!("rights of {}", accounts[0].user);
-                let skipped = ASK_RIGHTS.skipped(&what, &error.0);
-                self.report.skipped.insert(skipped.of(&[role.code()]));
+                let remedy = "grant create of subjectaccessreviews.authorization.k8s.io to the account that runs check";
+                let skipped = Skipped::new(what, error.0, remedy);
+                self.report.skipped.insert(skipped.of(&[grant.code()]));
             }
         }
     }
@@ -70,18 +69,18 @@ impl Inspection<'_> {
 async fn may(
     reviewer: &KubeReviewer,
     accounts: &[Identity],
-    right: &Right<'_>,
+    right: &Right,
 ) -> Result<bool, ReviewError> {
     let parts = right.resource.split_once('/');
-    let (resource, subresource) = parts.unwrap_or((right.resource, ""));
+    let (resource, subresource) = parts.unwrap_or((&right.resource, ""));
     let access = Access::Resource {
-        verb: right.verb.to_owned(),
-        group: right.group.to_owned(),
+        verb: right.verb.clone(),
+        group: right.group.clone(),
         version: right.version.to_owned(),
         resource: resource.to_owned(),
         subresource: subresource.to_owned(),
-        namespace: right.namespace.to_owned(),
-        name: right.name.to_owned(),
+        namespace: right.namespace.clone(),
+        name: right.name.clone(),
     };
     for identity in accounts {
         if reviewer.access(identity, &access).await? == AccessVerdict::Allowed(()) {

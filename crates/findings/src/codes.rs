@@ -1,5 +1,4 @@
-//! The codes of findings. A retired code is never reused: GM403 was a note about
-//! `exported_pod`, which is no fault.
+//! The codes of findings. A retired code is never reused.
 
 use super::Severity;
 
@@ -58,39 +57,34 @@ codes! {
         GM304 Warning "the store holds series of several clusters",
         GM401 Error "a field of DCGM is missing",
         GM402 Error "series do not name the pod",
-        GM405 Warning "the scrape interval is longer than the interval of the exporter",
-        GM406 Warning "several pods share a GPU",
-        GM407 Warning "two jobs scrape the same GPUs",
         GM408 Error "an exporter is silent",
         GM409 Error "the readings of an exporter do not change",
         GM410 Warning "a GPU that a pod holds is no longer reported",
-        GM411 Warning "objects have no sums because GPUs are missing",
         GM412 Warning "a node with GPU pods has no exporter",
         GM413 Error "the unit of utilisation is unknown",
     }
     OF_HPAS "The codes about an HPA and its peers" {
         GM501 Error "the metric is not served",
         GM502 Error "a reserved key of the selector is misspelt",
-        GM503 Error "a mean over active GPUs with a target of type Value",
+        GM503 Error "the type of the target does not fit the metric",
         GM504 Error "the target is so high that it never scales up",
-        GM505 Error "the target is a ratio, the metric a percentage",
+        GM505 Error "the target has another unit than the metric",
         GM506 Warning "the window is longer than the scale-down stabilisation",
         GM507 Error "two HPAs select the same pods",
         GM509 Error "an HPA at zero replicas cannot scale up",
-        GM510 Warning "HPA and VPA on the same resource",
-        GM512 Info "several metrics: the highest wins",
         GM514 Error "the scale target cannot be read",
         GM515 Error "the controller gets no value",
+        GM516 Warning "an HPA is at its maximum and wants more",
+        GM517 Error "replicas cannot start",
     }
     OF_TARGETS "The codes about what HPAs scale, which only `check` reads" {
         GM508 Error "the selector matches pods of other workloads",
         GM511 Warning "a deployment tool owns spec.replicas",
-        GM513 Warning "maxReplicas needs more GPUs than there are",
     }
     OF_INSTALLATION "The codes about rights, flags and files, which only `check` reads" {
         GM201 Error "the server lacks a right",
+        GM518 Error "kube-apiserver refuses the manifest of an HPA",
         GM601 Warning "a rule does not do what it seems to",
-        GM602 Warning "a flag has no effect",
     }
     OF_SERVER "The codes of findings about the server itself" {
         GM105 Error "the server has no certificate after a restart",
@@ -98,6 +92,19 @@ codes! {
         GM604 Warning "a rule has no values",
     }
 }
+
+/// What ends when an error of a code is corrected, by the code; of several causes of a finding
+/// the first one counts.
+pub(super) static CAUSES: &[(&Code, &[&Code])] = &[
+    (&GM201, &[&GM102, &GM103, &GM104, &GM105, &GM515]),
+    (&GM202, &[&GM515]),
+    (&GM101, &[&GM515]),
+    (&GM102, &[&GM515]),
+    (&GM103, &[&GM515]),
+    (&GM104, &[&GM515]),
+    (&GM301, &[&GM515]),
+    (&GM402, &[&GM410, &GM515]),
+];
 
 /// The code with this `id`, in upper or lower case.
 #[must_use]

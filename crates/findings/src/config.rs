@@ -1,8 +1,9 @@
-//! Configuration files and flags.
+//! Configuration files.
 
 use serde_json::Value;
 
-use super::codes::{GM601, GM602};
+use super::codes::GM601;
+use super::promql::{fault, fault_of_template};
 use super::{Finding, Severity};
 
 /// The lists of rules, and whether the answers to their queries must name objects.
@@ -11,6 +12,19 @@ const LISTS: [(&str, bool); 2] = [("rules", true), ("externalRules", false)];
 /// Functions that remove the labels of objects, unless `by` or `without` keeps them.
 const AGGREGATORS: [&str; 11] = [
     "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile", "topk", "bottomk",
+];
+
+/// The ends of the names of counters, by Prometheus' naming.
+const COUNTERS: [&str; 3] = ["_total", "_count", "_sum"];
+
+/// Functions that make a gauge of a counter.
+const RATES: [&str; 6] = [
+    "rate(",
+    "increase(",
+    "delta(",
+    "deriv(",
+    "changes(",
+    "resets(",
 ];
 
 /// The finding that the server rejects the file and does not start with it.
@@ -35,9 +49,38 @@ pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
         let rules = rules.map(Vec::as_slice).unwrap_or_default();
         for (index, rule) in rules.iter().enumerate() {
             let place = format!("{list}[{index}]");
+            found.extend(grammar(object, &place, rule, groups));
             found.extend(query(object, &place, rule, groups));
             found.extend(same_name(object, list, rules, index));
         }
+    }
+    found
+}
+
+/// Queries that Prometheus refuses, and counters that are read as they are.
+fn grammar(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> {
+    let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (series, query) = (text("seriesQuery"), text("metricsQuery"));
+    let is_of_all = rule.pointer("/resources/namespaced") == Some(&Value::Bool(false));
+    let of_query = fault_of_template(query, groups || !is_of_all);
+    let faults = [("seriesQuery", fault(series)), ("metricsQuery", of_query)];
+    let refused = faults.into_iter().filter_map(|(key, fault)| {
+        let message = format!("{place}.{key}: Prometheus refuses the query: {}", fault?);
+        Some(
+            Finding::new(&GM601, object, message, "correct what the message names")
+                .with_severity(Severity::Error),
+        )
+    });
+    let mut found: Vec<Finding> = refused.collect();
+    let name = series.split(['{', ' ']).next().unwrap_or_default();
+    let is_counter = COUNTERS.iter().any(|end| name.ends_with(end));
+    if is_counter && !RATES.iter().any(|function| query.contains(function)) {
+        found.push(Finding::new(
+            &GM601,
+            object,
+            format!("{place}: {name} has the name of a counter, and the query reads it as it is: its value only grows"),
+            "write rate(<<.Series>>{<<.LabelMatchers>>}[2m])",
+        ));
     }
     found
 }
@@ -81,11 +124,4 @@ fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<
     );
     let remedy = "give them different names, or merge them into one rule";
     Some(Finding::new(&GM601, object, message, remedy))
-}
-
-/// Flags of a container that have no effect; `sentences` are the server's messages.
-#[must_use]
-pub fn flags(object: &str, sentences: &[String]) -> Vec<Finding> {
-    let found = |sentence| Finding::new(&GM602, object, sentence, "remove the flag");
-    sentences.iter().map(found).collect()
 }

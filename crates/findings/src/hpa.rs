@@ -6,22 +6,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::asked::{is_of_active_only, is_of_cluster, is_percentage, measure, metrics_of, setting};
-use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514, GM515};
+use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM514, GM515, GM516, GM518};
 use super::names::nearest;
+use super::shape::{Shape, Trend, Unit, is_of_cluster, measure, metrics_of, setting, usual};
 use super::{Finding, Severity};
+use ::hpa::health::Health;
 use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
 use ::hpa::ratio::Milli;
-use ::hpa::trace::SCALED_TO_ZERO;
 use ::hpa::{ControllerFlags, Hpa, NEWEST};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{Formula, Policy};
-
-/// The largest mean of percentages, in thousandths.
-const MOST: i64 = 100_000;
 
 /// The default stabilization window for scaling down, in seconds.
 const STABILIZATION: u64 = 300;
@@ -35,7 +32,8 @@ const RESERVED: [(&str, usize); 4] = [
     ("container", 2),
 ];
 
-/// Kubernetes' own kinds that scale, and their single API version.
+/// Kubernetes' own kinds that scale, and their API version. The controller compares only the
+/// group.
 const SCALED: [(&str, &str); 4] = [
     ("Deployment", "apps/v1"),
     ("StatefulSet", "apps/v1"),
@@ -95,19 +93,16 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     for metric in &asked {
         found.extend(not_served(&object, metric, served));
         found.extend(misspelt_key(&object, metric));
-        found.extend(value_of_active(&object, metric));
         found.extend(target(&object, metric, flags.tolerances(hpa).up));
         found.extend(window(&object, metric, hpa));
     }
     found.extend(never_scales_up_from_zero(&object, hpa, &asked, flags));
-    found.extend(several(&object, hpa));
     found.extend(scale_target(&object, hpa));
-    // A missing value that another finding explains is not reported.
     let is_of_other =
         |metric: &&Metric| served.is_some_and(|it| it.sides(&metric.source)[0].is_none());
-    if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
-        found.extend(without_value(&object, hpa));
-    }
+    let is_explained =
+        found.iter().any(|it| it.severity == Severity::Error) || asked.iter().any(is_of_other);
+    found.extend(health(&object, hpa, flags, is_explained));
     found
 }
 
@@ -138,6 +133,7 @@ fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> 
             format!("{name} is served by the {other} metrics API only"),
             format!("request it from that API: use type {types}"),
         ),
+        _ if usual(name).is_some() => return Some(foreign_name(object, metric, served.is_some())),
         (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
         // A rule may provide it, which an HPA's file does not show.
         (None, _) if served.is_none() => return None,
@@ -183,45 +179,114 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
     found
 }
 
-fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
-    let is_value = matches!(metric.target, MetricTarget::Value(_));
-    // With this formula idle GPUs count, and more replicas lower the mean.
-    let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
-    (is_value && is_of_active_only(metric) && !is_plain).then(|| {
-        let message = format!(
-            "{} is a mean over the active GPUs: more replicas do not lower it, and with type Value each sync multiplies the replicas again, up to maxReplicas",
-            metric.source.name()
-        );
-        let remedy = "use a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue";
-        Finding::new(&GM503, object, message, remedy)
-    })
+/// The usual name of others for a built-in metric, which no rule serves.
+fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
+    let name = metric.source.name();
+    let meant = usual(name).unwrap_or_default();
+    let (unless, severity) = match is_certain {
+        true => ("", Severity::Error),
+        false => (" unless a rule serves it", Severity::Warning),
+    };
+    let message = format!(
+        "no metric {name} is served{unless}: it is the name of a field or of another exporter"
+    );
+    let target = metric.target.number();
+    let remedy = format!(
+        "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"{target}\"}}}}}}: {meant} is served without a rule"
+    );
+    Finding::new(&GM501, object, message, remedy).with_severity(severity)
 }
 
+/// A target whose unit, type or height does not fit the metric.
 fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Finding> {
-    let (MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target))) =
-        metric.target
-    else {
-        return None;
+    let shape = Shape::of(metric)?;
+    let target = match metric.target {
+        MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => target,
+        MetricTarget::Utilization(_) => return None,
     };
-    if !is_percentage(metric) {
-        return None;
-    }
-    let (name, text) = (metric.source.name(), milli_text(target));
-    if target <= 1000 {
-        let message = format!("{name} is a percentage from 0 to 100, and the target is {text}");
-        let percent = milli_text(target.saturating_mul(100));
-        let remedy = format!("write {percent:?} if {percent} percent is meant");
-        return Some(Finding::new(&GM505, object, message, remedy));
-    }
-    // The controller keeps the replicas while value ÷ target is at most 1 + tolerance.
+    let unit = unit(object, metric.source.name(), shape.unit, target);
+    let type_ = || target_type(object, metric, shape, target);
+    unit.or_else(type_)
+        .or_else(|| beyond(object, metric.source.name(), shape, target, tolerance))
+}
+
+/// A number in another unit than the metric's.
+fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
+    let text = milli_text(target);
+    let percent = milli_text(target.saturating_mul(100));
+    let (what, remedy) = match unit {
+        Unit::Percent if target <= 1000 => (
+            "a percentage from 0 to 100",
+            format!("write {percent:?} if {percent} percent is meant"),
+        ),
+        Unit::Ratio if target > 1000 => {
+            let ratio = milli_text(target / 100);
+            (
+                "a ratio from 0 to 1",
+                format!("write {ratio:?} if {text} percent is meant"),
+            )
+        }
+        Unit::Mebibytes if target < 256_000 => (
+            "in MiB, and a process on a GPU takes some hundred",
+            "write the MiB, or use gpu_memory_used_percent if percent is meant".to_owned(),
+        ),
+        Unit::Watts if target < 20_000 => (
+            "in watts, and an idle GPU takes more",
+            "write the watts of a busy replica, or use gpu_utilization".to_owned(),
+        ),
+        _ => return None,
+    };
+    let message = format!("{name} is {what}, and the target is {text}");
+    Some(Finding::new(&GM505, object, message, remedy))
+}
+
+/// A type of target with which the controller multiplies the replicas at each sync, or
+/// divides a mean by them.
+fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Option<Finding> {
+    let name = metric.source.name();
+    let of_pods = match shape.unit {
+        Unit::Number => "AverageValue",
+        _ => "a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue",
+    };
+    let again = "with type Value each sync multiplies the replicas again, up to maxReplicas";
+    let (message, remedy) = match (&metric.source, metric.target, shape.trend) {
+        (MetricSource::Pods { .. }, ..) | (_, MetricTarget::Value(_), Trend::Falls) => return None,
+        (_, MetricTarget::Value(_), Trend::StaysMean) => (
+            format!(
+                "{name} is a mean over the active GPUs: more replicas do not lower it, and {again}"
+            ),
+            format!("use {of_pods}"),
+        ),
+        (_, MetricTarget::Value(_), Trend::StaysTotal) => (
+            format!("{name} is a sum: more replicas do not lower it, and {again}"),
+            "use AverageValue, with the target of one replica".to_owned(),
+        ),
+        (_, _, Trend::StaysTotal) => return None,
+        _ => {
+            let most = shape.most()?;
+            let most = (most + target - 1) / target;
+            let message = format!(
+                "{name} is a mean, which AverageValue divides by the replicas again: the HPA never wants more than {most} of them"
+            );
+            (message, format!("use {of_pods}"))
+        }
+    };
+    Some(Finding::new(&GM503, object, message, remedy))
+}
+
+/// A target that the largest value does not exceed beyond the tolerance. The controller keeps
+/// the replicas while value ÷ target is at most 1 + tolerance.
+fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -> Option<Finding> {
+    let most = shape.most()?;
     let thousandths = (tolerance * 1000.0).round() as i64;
     let threshold = i128::from(target) * i128::from(1000 + thousandths);
-    (threshold >= i128::from(MOST) * 1000).then(|| {
+    (threshold >= i128::from(most) * 1000).then(|| {
         let message = format!(
-            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
-            MOST as f64 / target as f64,
+            "{name} is at most {}: with a target of {} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
+            milli_text(most), milli_text(target), most as f64 / target as f64,
         );
-        Finding::new(&GM504, object, message, "write a target of 80 or less")
+        let remedy = format!("write a target of {} or less", milli_text(most / 5 * 4));
+        Finding::new(&GM504, object, message, remedy)
     })
 }
 
@@ -293,54 +358,112 @@ fn never_scales_up_from_zero(
         );
         return Some(Finding::new(&GM509, object, message, remedy));
     }
-    let is_off = hpa.status.message("ScalingDisabled").is_some();
-    (is_off && flags.records_zero() && !hpa.status.is_true(SCALED_TO_ZERO)).then(|| {
-        let message = "the target has no replicas, and the controller did not scale it to zero (condition ScaledToZero): the controller never adds a replica";
-        let remedy = "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself";
-        Finding::new(&GM509, object, message, remedy).with_severity(Severity::Warning)
-    })
+    None
 }
 
-fn several(object: &str, hpa: &Hpa) -> Option<Finding> {
-    let count = hpa.metrics.len();
-    (count > 1).then(|| {
-        let message = format!("{count} metrics: the HPA uses the highest number of replicas, and a metric that fails prevents a scale-down");
-        Finding::new(&GM512, object, message, "no action is needed if this is intended")
-    })
+/// What the controller's conditions say. A missing value that another finding explains is not
+/// reported.
+fn health(object: &str, hpa: &Hpa, flags: &ControllerFlags, is_explained: bool) -> Option<Finding> {
+    let health = Health::of(hpa);
+    let finding = |code, remedy: &str| Some(Finding::new(code, object, health.to_string(), remedy));
+    match &health {
+        Health::NoScale(_) => {
+            let target = &hpa.scaled;
+            let version = target.api_version.as_deref().unwrap_or_default();
+            let remedy = format!(
+                "check apiVersion, kind and name of scaleTargetRef ({version} {}), and that the kind has a scale subresource",
+                target.name
+            );
+            finding(&GM514, &remedy)
+        }
+        Health::NoMetric(told) if !is_explained => {
+            let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
+            let remedy = known.map(|(_, remedy)| (*remedy).to_owned());
+            finding(&GM515, &remedy.unwrap_or_else(|| explain(hpa)))
+        }
+        Health::MetricsMissing(_) if !is_explained => {
+            Some(finding(&GM515, &explain(hpa))?.with_severity(Severity::Warning))
+        }
+        Health::AtMaximum { .. } => finding(
+            &GM516,
+            "raise maxReplicas or the target, if there are GPUs for more replicas",
+        ),
+        Health::SwitchedOff if hpa.min > 0 || flags.records_zero() => {
+            // With a minimum above zero this is how scaling is switched off.
+            let severity = if hpa.min > 0 {
+                Severity::Info
+            } else {
+                Severity::Warning
+            };
+            let remedy = "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself";
+            Some(finding(&GM509, remedy)?.with_severity(severity))
+        }
+        _ => None,
+    }
 }
 
-fn without_value(object: &str, hpa: &Hpa) -> Option<Finding> {
-    let reasons = [
-        "FailedGetPodsMetric",
-        "FailedGetObjectMetric",
-        "FailedGetExternalMetric",
-    ];
-    let mut told = reasons.iter().filter_map(|it| hpa.status.message(it));
-    let told = told.next()?;
-    let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
-    let remedy = match known {
-        Some((_, remedy)) => (*remedy).to_owned(),
-        None => format!(
-            "run kubectl gpu-metrics explain hpa {}/{}",
-            hpa.namespace, hpa.name
+fn explain(hpa: &Hpa) -> String {
+    format!(
+        "run kubectl gpu-metrics explain hpa {}/{}",
+        hpa.namespace, hpa.name
+    )
+}
+
+/// Whether a message about a missing value names what to correct.
+pub(super) fn has_known_remedy(message: &str) -> bool {
+    ANSWERS.iter().any(|(words, _)| message.contains(words))
+}
+
+/// The versions that Kubernetes removed, and the minor version without them.
+const REMOVED: [(&str, u32); 2] = [("autoscaling/v2beta1", 25), ("autoscaling/v2beta2", 26)];
+
+/// The finding about a manifest of an HPA that kube-apiserver refuses. `minor` is its version,
+/// if it is known; `error` is what does not fit the schema.
+#[must_use]
+pub fn refused(
+    object: &str,
+    version: Option<&str>,
+    minor: Option<u32>,
+    error: Option<&str>,
+) -> Option<Finding> {
+    let version = version.unwrap_or_default();
+    let removed = REMOVED.iter().find(|(old, _)| *old == version);
+    let is_gone = removed.filter(|(_, since)| minor.is_none_or(|minor| minor >= *since));
+    let (message, remedy) = match (is_gone, error) {
+        (Some((_, since)), _) => (
+            format!("{version} is not served since Kubernetes 1.{since}"),
+            "write apiVersion: autoscaling/v2, and its fields",
+        ),
+        (None, Some(error)) => (error.to_owned(), "correct what the message names"),
+        (None, None) if removed.is_some() || version == "autoscaling/v2" => return None,
+        (None, None) => (
+            format!("apiVersion {version:?} has no HorizontalPodAutoscaler"),
+            "write apiVersion: autoscaling/v2",
         ),
     };
-    Some(Finding::new(&GM515, object, told, remedy))
+    Some(Finding::new(&GM518, object, message, remedy))
 }
 
+/// A kind of Kubernetes in a group that does not have it.
 fn scale_target(object: &str, hpa: &Hpa) -> Option<Finding> {
     let target = &hpa.scaled;
-    let name = format!("{} {}", target.kind, target.name);
+    let group = |version: &str| {
+        version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
     let version = target.api_version.as_deref().unwrap_or_default();
-    let known = SCALED.iter().find(|(kind, _)| *kind == target.kind);
-    if let Some((_, right)) = known.filter(|(_, right)| *right != version) {
-        let message = format!("scaleTargetRef {name}: this kind is not in apiVersion {version:?}");
-        let remedy = format!("write apiVersion: {right}");
-        return Some(Finding::new(&GM514, object, message, remedy));
-    }
-    let told = hpa.status.message("FailedGetScale")?;
-    let remedy = format!(
-        "check apiVersion, kind and name of scaleTargetRef ({version} {name}), and that the kind has a scale subresource"
-    );
-    Some(Finding::new(&GM514, object, told, remedy))
+    let (_, right) = SCALED.iter().find(|(kind, _)| *kind == target.kind)?;
+    (group(version) != group(right)).then(|| {
+        let (kind, name) = (&target.kind, &target.name);
+        let message =
+            format!("scaleTargetRef {kind} {name}: this kind is not in apiVersion {version:?}");
+        Finding::new(
+            &GM514,
+            object,
+            message,
+            format!("write apiVersion: {right}"),
+        )
+    })
 }

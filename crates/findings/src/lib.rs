@@ -4,21 +4,24 @@
 //! `kubectl_gpu_metrics::inspect` reads the objects, for `check` and for the running server. The
 //! page of a code under `docs/checks` explains it; the program contains the pages.
 
-mod asked;
-mod availability;
 pub mod codes;
 pub mod config;
 pub mod hpa;
 pub mod names;
 pub mod own;
 pub mod peers;
+mod promql;
 pub mod registration;
 pub mod rights;
+mod shape;
 pub mod source;
+pub mod starts;
 pub mod target;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -60,10 +63,10 @@ fn quoted(json: &Value) -> String {
 }
 
 /// One fault of one object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// `GM504`.
-    pub code: &'static str,
+    /// `GM504`; from a newer server possibly one that is unknown here.
+    pub code: Cow<'static, str>,
     /// Usually the severity of the code.
     pub severity: Severity,
     /// `Kind namespace/name`, or `File path`.
@@ -72,13 +75,16 @@ pub struct Finding {
     pub message: String,
     pub remedy: String,
     /// The command of the remedy, for a shell in the folder of the manifests.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The page of the code.
-    pub url: &'static str,
+    pub url: Cow<'static, str>,
     /// The file with the fault, if it is in one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// What follows from it and ends with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Self>,
 }
 
 impl Finding {
@@ -90,14 +96,15 @@ impl Finding {
         remedy: impl Into<String>,
     ) -> Self {
         Self {
-            code: code.id,
+            code: code.id.into(),
             severity: code.severity,
             object: object.into(),
             message: message.into(),
             remedy: remedy.into(),
             command: None,
-            url: code.url,
+            url: code.url.into(),
             file: None,
+            consequences: Vec::new(),
         }
     }
 
@@ -107,6 +114,11 @@ impl Finding {
             command: command.into(),
             ..self
         }
+    }
+
+    /// Whether its own text names what to correct, whatever else is wrong.
+    fn has_own_cause(&self) -> bool {
+        self.code == codes::GM515.id && hpa::has_known_remedy(&self.message)
     }
 
     /// The same with another severity.
@@ -125,9 +137,9 @@ pub struct Skipped {
     pub reason: String,
     /// The missing right, or another remedy.
     pub remedy: String,
-    /// The codes that are not checked, if they are known; not serialized.
-    #[serde(skip)]
-    pub codes: BTreeSet<&'static str>,
+    /// The codes that are not checked, if they are known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub codes: BTreeSet<Cow<'static, str>>,
 }
 
 impl Skipped {
@@ -149,7 +161,7 @@ impl Skipped {
     #[must_use]
     pub fn of(self, codes: &[&'static Code]) -> Self {
         Self {
-            codes: codes.iter().map(|code| code.id).collect(),
+            codes: codes.iter().map(|code| code.id.into()).collect(),
             ..self
         }
     }
@@ -165,6 +177,9 @@ pub struct Report {
     /// Whether any check could be made.
     #[serde(skip)]
     pub looked: bool,
+    /// What was looked at: `3 HorizontalPodAutoscalers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checked: Vec<String>,
 }
 
 impl Report {
@@ -202,9 +217,42 @@ impl Report {
     /// Sorts by severity, the worst first, and removes duplicates.
     pub fn sort(&mut self) {
         self.findings.sort_by(|a, b| {
-            let order = b.severity.cmp(&a.severity).then(a.code.cmp(b.code));
+            let order = b
+                .severity
+                .cmp(&a.severity)
+                .then_with(|| a.code.cmp(&b.code));
             order.then_with(|| (&a.object, &a.message).cmp(&(&b.object, &b.message)))
         });
         self.findings.dedup();
+    }
+
+    /// Puts what follows from a cause under it, and causes before other findings of their
+    /// severity.
+    pub fn fold(&mut self) {
+        let all = std::mem::take(&mut self.findings);
+        let has = |code: &Code| {
+            let mut all = all.iter();
+            all.any(|it| it.code == code.id && it.severity == Severity::Error)
+        };
+        let causes = codes::CAUSES.iter().filter(|(cause, _)| has(cause));
+        let causes: Vec<_> = causes.collect();
+        let mut folded = Vec::new();
+        for finding in all {
+            let follows = |followers: &[&Code]| followers.iter().any(|it| it.id == finding.code);
+            let mut causes = causes.iter().filter(|_| !finding.has_own_cause());
+            match causes.find(|(_, followers)| follows(followers)) {
+                Some((cause, _)) => folded.push((cause.id, finding)),
+                None => self.findings.push(finding),
+            }
+        }
+        for (cause, finding) in folded {
+            let mut findings = self.findings.iter_mut();
+            match findings.find(|it| it.code == cause) {
+                Some(of) => of.consequences.push(finding),
+                None => self.findings.push(finding),
+            }
+        }
+        self.findings
+            .sort_by_key(|it| (Reverse(it.severity), it.consequences.is_empty()));
     }
 }

@@ -1,18 +1,13 @@
-//! Conflicts between HPAs, ScaledObjects and VPAs.
+//! Conflicts between HPAs and ScaledObjects.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::Finding;
-use super::codes::{GM507, GM510};
+use super::codes::GM507;
 use super::names::listed;
 use ::hpa::Hpa;
-use ::hpa::hpa::MetricSource;
-
-/// A VerticalPodAutoscaler's JSON (kubernetes/autoscaler
-/// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
-pub type Vpa = Value;
 
 /// A ScaledObject's JSON (kedacore/keda `apis/keda/v1alpha1/scaledobject_types.go`).
 pub type ScaledObject = Value;
@@ -52,19 +47,6 @@ fn is_paused(scaled_object: &ScaledObject) -> bool {
     let paused = annotations[PAUSED].as_str();
     paused.is_some_and(|it| !FALSE.contains(&it))
         || annotations[format!("{PAUSED}-replicas")].is_string()
-}
-
-/// Whether a VPA sets a resource of at least one container.
-fn controls(vpa: &Vpa, resource: &str) -> bool {
-    let policies = vpa.pointer("/spec/resourcePolicy/containerPolicies");
-    let controls = |policy: &Value| {
-        let named = policy["controlledResources"].as_array();
-        policy["mode"] != "Off" && named.is_none_or(|named| named.iter().any(|it| it == resource))
-    };
-    text(vpa, "/spec/updatePolicy/updateMode") != "Off"
-        && policies
-            .and_then(Value::as_array)
-            .is_none_or(|all| all.iter().any(controls))
 }
 
 /// Namespace, kind and name of an HPA's target.
@@ -109,33 +91,4 @@ fn beside_keda(hpa: &Hpa, scaled_object: &ScaledObject) -> Finding {
     );
     let remedy = "delete one of the two; a ScaledObject can read this server's metrics through a trigger of type metrics-api: docs/migrate/keda.md";
     Finding::new(&GM507, hpa.to_string(), message, remedy)
-}
-
-/// HPAs on a resource that a VPA sets for the same target.
-#[must_use]
-pub fn vertical(hpas: &[Hpa], vpas: &[Vpa]) -> Vec<Finding> {
-    fn target(vpa: &Vpa) -> [&str; 3] {
-        let parts = [
-            "/metadata/namespace",
-            "/spec/targetRef/kind",
-            "/spec/targetRef/name",
-        ];
-        parts.map(|pointer| text(vpa, pointer))
-    }
-    let by_target: BTreeMap<[&str; 3], &Vpa> = vpas.iter().map(|vpa| (target(vpa), vpa)).collect();
-    let found = hpas.iter().filter_map(|hpa| {
-        let vpa = by_target.get(&scaled(hpa))?;
-        let resource = hpa.metrics.iter().find_map(|metric| match &metric.source {
-            MetricSource::Resource { resource, .. } if controls(vpa, resource) => Some(resource),
-            _ => None,
-        })?;
-        let namespace = &hpa.namespace;
-        let message = format!(
-            "scales on {resource}, which VerticalPodAutoscaler {namespace}/{} changes: they work against each other",
-            text(vpa, "/metadata/name")
-        );
-        let remedy = "set the VPA's updatePolicy.updateMode to Off, or scale on GPU metrics only, which a VPA does not affect";
-        Some(Finding::new(&GM510, hpa.to_string(), message, remedy))
-    });
-    found.collect()
 }

@@ -8,13 +8,13 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 use serde_json::json;
 
 use super::codes::{Code, GM101, GM102, GM103, GM104};
-use super::{Finding, Severity, availability, quoted};
+use super::{Finding, Severity, quoted};
 use apimachinery::time::Timestamp;
 
 /// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
-pub(super) const RELEASE: [&str; 2] = [
+const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
     "meta.helm.sh/release-name",
 ];
@@ -43,6 +43,8 @@ pub struct Registered {
     /// Its Service; `None`: there is none, or it could not be read.
     pub service: Option<Service>,
     pub answers: AnsweringServer,
+    /// Why no server answers although the APIService is available.
+    pub failure: Option<String>,
     /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
 }
@@ -128,13 +130,32 @@ pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     let home = home(all);
     let found = all.iter().flat_map(|it| match &it.object {
         // Further faults of this APIService concern the other server.
-        _ if is_of_other(it, home, pre) => vec![of_other(it, home)],
+        _ if is_of_other(it, home, pre) => vec![of_other(it, home, pre)],
         _ if pre => Vec::new(),
         Some(_) => own(it, now),
         None if is_served_as_well(it, all, home) => Vec::new(),
         None => vec![absent(it, home)],
     });
-    found.collect()
+    together(found.collect())
+}
+
+/// One finding for several APIServices with the same fault and remedy.
+fn together(found: Vec<Finding>) -> Vec<Finding> {
+    let mut joined: Vec<Finding> = Vec::new();
+    for finding in found {
+        let is_same = |it: &&mut Finding| {
+            let both = |of: &Finding| (of.code.clone(), of.severity, of.remedy.clone());
+            it.command.is_none() && finding.command.is_none() && both(it) == both(&finding)
+        };
+        match joined.iter_mut().find(is_same) {
+            Some(first) => {
+                let further = finding.object.trim_start_matches("APIService ");
+                first.object = format!("{}, {further}", first.object);
+            }
+            None => joined.push(finding),
+        }
+    }
+    joined
 }
 
 /// Findings about the APIService of resource metrics. It belongs to another server, unless it
@@ -178,7 +199,7 @@ fn is_served_as_well(
     })
 }
 
-fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
+fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Finding {
     let (namespace, name) = registered.place().unwrap_or_default();
     let object = registered.object.as_ref();
     let release = match object.and_then(|it| release(&it.metadata)) {
@@ -191,6 +212,10 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
     };
     let message = format!("refers to Service {namespace}/{name}{release}, {how}");
     let finding = |remedy| registered.finding(&GM101, message, remedy);
+    if pre {
+        let remedy = "no action is needed before the installation: docs/migrate/prometheus-adapter.md and docs/migrate/keda.md say how to replace it, and what differs";
+        return finding(remedy).with_severity(Severity::Info);
+    }
     let Some(reference) = home.and_then(Registered::reference) else {
         return finding(
             "migrate by docs/migrate/prometheus-adapter.md, or from KEDA by docs/migrate/keda.md: until then the other server stays in use",
@@ -266,6 +291,9 @@ fn authority(registered: &Registered, left: i64) -> Finding {
 }
 
 fn unavailable(registered: &Registered) -> Option<Finding> {
+    if let Some(failure) = &registered.failure {
+        return Some(registered.finding(&GM102, failure, remedy(failure)));
+    }
     let condition = registered.available().filter(|it| it.status != "True")?;
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
@@ -274,6 +302,20 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
         return Some(registered.finding(&GM103, message, remedy));
     }
     let message = format!("{reason}: {message}");
-    let remedy = availability::remedy(&message);
-    Some(registered.finding(&GM102, message, remedy))
+    Some(registered.finding(&GM102, &*message, remedy(&message)))
+}
+
+/// The last column of the first row of GM102's page with words of the condition: its reason,
+/// the status of an answer, or an error of Go's network and TLS libraries (kube-aggregator
+/// `pkg/controllers/status/remote/remote_available_controller.go`).
+fn remedy(condition: &str) -> &'static str {
+    let rows = GM102.page.lines().filter_map(|row| row.strip_prefix("| `"));
+    let mut rows = rows.filter_map(|row| {
+        let (words, remedy) = row.trim_end_matches(" |").split_once(" | ")?;
+        let mut words = words.split('`').step_by(2);
+        words
+            .any(|words| condition.contains(words))
+            .then_some(remedy)
+    });
+    rows.next().unwrap_or("see the log of the server")
 }

@@ -1,54 +1,47 @@
-//! The rights that accounts need, and the roles that grant them.
+//! The rights that accounts need: those of `manifests/rbac.yaml`, with the names of the
+//! installation.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
+use super::Finding;
 use super::codes::{Code, GM201, GM202};
-use super::registration::RELEASE;
-use super::{Finding, Skipped, quoted};
+use super::registration::NAME;
 
-/// A right that an account needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Right<'n> {
-    /// `list`.
-    pub verb: &'static str,
-    /// API group; empty: the core's.
-    pub group: &'static str,
-    /// API version.
-    pub version: &'static str,
-    /// Plural, with the subresource after a `/`.
-    pub resource: &'static str,
-    /// Empty: in all namespaces.
-    pub namespace: &'n str,
-    /// Empty: all names.
-    pub name: &'n str,
-}
+const MANIFEST: &str = include_str!("../../../manifests/rbac.yaml");
 
-/// A right to objects of all names in all namespaces.
-#[must_use]
-pub const fn right(
-    verb: &'static str,
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-) -> Right<'static> {
-    Right {
-        verb,
-        group,
-        version,
-        resource,
-        namespace: "",
-        name: "",
-    }
-}
-
-const RBAC: &str = "rbac.authorization.k8s.io";
-const SYSTEM: &str = "kube-system";
+/// The namespace in the manifest.
+const NAMESPACE: &str = "gpu-metrics";
 
 /// The account of the HPA controller, in `kube-system`.
 pub const AUTOSCALER: &str = "horizontal-pod-autoscaler";
+
+/// The roles of Kubernetes that the manifest binds.
+const BUILT_IN: &str = r#"{
+"system:auth-delegator": [
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}],
+"extension-apiserver-authentication-reader": [
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
+     "resourceNames": ["extension-apiserver-authentication"]}]
+}"#;
+
+/// A right that an account needs. Empty texts: the core group, all namespaces, all names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// `list`.
+    pub verb: String,
+    /// API group.
+    pub group: String,
+    /// API version.
+    pub version: &'static str,
+    /// Plural, with the subresource after a `/`.
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+}
 
 /// An installed server, by the names of its objects.
 #[derive(Clone, Debug, Default)]
@@ -66,234 +59,158 @@ pub struct Installed {
     pub secret: Option<String>,
     /// The APIServices that lead to it; the first one is used to identify the server.
     pub registered: Vec<&'static str>,
-    /// The other APIServices of its groups.
-    pub others: Vec<&'static str>,
 }
 
-/// The roles of `manifests/rbac.yaml`, by purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Pods, their owners, and objects that rules name.
-    Inventory,
-    /// TokenReviews and SubjectAccessReviews.
-    Reviews,
-    /// The ConfigMap of the trusted client certificates.
-    Authentication,
-    /// `caBundle` of its APIServices.
-    Registration,
-    /// The Secret of its certificates.
-    Certificates,
-    /// The metrics, for the HPA controller.
-    Autoscaler,
+impl Installed {
+    /// Whether its objects have the names of the manifests.
+    fn is_of_manifests(&self) -> bool {
+        self.release.is_none() && self.service == NAME && self.namespace == NAMESPACE
+    }
 }
 
 /// A rule of a role.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule<'n> {
-    api_groups: [&'static str; 1],
-    resources: &'static [&'static str],
-    /// `None`: all names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_names: Option<Vec<&'n str>>,
-    verbs: &'static [&'static str],
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    /// Empty: all names.
+    resource_names: Vec<String>,
+    verbs: Vec<String>,
 }
 
-impl Role {
-    /// The roles of the server's own account.
-    pub const SERVER: [Self; 5] = [
-        Self::Inventory,
-        Self::Reviews,
-        Self::Authentication,
-        Self::Registration,
-        Self::Certificates,
-    ];
+/// A role of the manifest for an account.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Whether it is for the HPA controller and not for the server.
+    pub is_of_autoscaler: bool,
+    /// `ClusterRole gpu-metrics-apiserver:inventory`.
+    role: String,
+    /// All rights that it grants.
+    pub rights: Vec<Right>,
+}
 
-    /// The name of the binding, and the built-in role of Kubernetes that it binds. With
-    /// `None` the role has the same name as the binding.
-    fn names(self, of: &Installed) -> (String, Option<&'static str>) {
-        const READER: &str = "extension-apiserver-authentication-reader";
-        let (suffix, built_in) = match self {
-            Self::Inventory => ("inventory", None),
-            Self::Reviews => ("auth-delegator", Some("system:auth-delegator")),
-            Self::Authentication => ("authentication-reader", Some(READER)),
-            Self::Registration => ("registration", None),
-            Self::Certificates => ("certificates", None),
-            Self::Autoscaler => ("autoscaler", None),
+/// All roles of the manifest that the installation needs. A server with a provided
+/// certificate writes no `caBundle` and no Secret.
+#[must_use]
+pub fn grants(of: &Installed) -> Vec<Grant> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(MANIFEST).unwrap_or_default();
+    let (bindings, roles): (Vec<Value>, Vec<Value>) =
+        all.into_iter().partition(|it| it["roleRef"].is_object());
+    let grants = bindings.iter().map(|it| Grant::new(it, &roles, of));
+    grants.filter(|it| !it.rights.is_empty()).collect()
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+impl Grant {
+    fn new(binding: &Value, roles: &[Value], of: &Installed) -> Self {
+        let name = text(binding, "/roleRef/name");
+        let own = roles.iter().find(|it| text(it, "/metadata/name") == name);
+        let built_in: Value = serde_json::from_str(BUILT_IN).unwrap_or_default();
+        let rules = own.map_or(&built_in[name], |it| &it["rules"]);
+        let rules: Vec<Rule> = serde_json::from_value(rules.clone()).unwrap_or_default();
+        let namespace = match text(binding, "/metadata/namespace") {
+            NAMESPACE => &of.namespace,
+            other => other,
         };
-        (format!("{}:{suffix}", of.service), built_in)
-    }
-
-    /// The namespace of a Role; `None`: a ClusterRole.
-    fn namespace(self, of: &Installed) -> Option<&str> {
-        match self {
-            Self::Authentication => Some(SYSTEM),
-            Self::Certificates => Some(&of.namespace),
-            _ => None,
-        }
-    }
-
-    /// Kind and name of the role.
-    fn role(self, of: &Installed) -> (&'static str, String) {
-        let kind = self.namespace(of).map_or("ClusterRole", |_| "Role");
-        let (name, built_in) = self.names(of);
-        (kind, built_in.map_or(name, str::to_owned))
-    }
-
-    fn rules(self, of: &Installed) -> Vec<Rule<'_>> {
-        const READ: &[&str] = &["get", "list", "watch"];
-        const CREATE: &[&str] = &["create"];
-        const KEEP: &[&str] = &["get", "patch"];
-        let rule = |group, resources, verbs| Rule {
-            api_groups: [group],
-            resources,
-            resource_names: None,
-            verbs,
+        let name = match name.strip_prefix(NAME) {
+            Some(suffix) => format!("{}{suffix}", of.service),
+            None => name.to_owned(),
         };
-        let named = |rule, names| Rule {
-            resource_names: Some(names),
-            ..rule
+        let place = match namespace {
+            "" => String::new(),
+            namespace => format!(" in {namespace}"),
         };
-        let apiservices = |verbs| rule("apiregistration.k8s.io", &["apiservices"], verbs);
-        let mut rules = match self {
-            Self::Inventory => vec![
-                rule("", &["pods", "namespaces", "nodes", "services"], READ),
-                rule(
-                    "apps",
-                    &["replicasets", "deployments", "statefulsets", "daemonsets"],
-                    READ,
-                ),
-                rule("batch", &["jobs", "cronjobs"], READ),
-            ],
-            Self::Reviews => vec![
-                rule("authentication.k8s.io", &["tokenreviews"], CREATE),
-                rule("authorization.k8s.io", &["subjectaccessreviews"], CREATE),
-            ],
-            Self::Authentication => vec![named(
-                rule("", &["configmaps"], READ),
-                vec!["extension-apiserver-authentication"],
-            )],
-            // A server with a provided certificate writes no `caBundle`.
-            Self::Registration if of.secret.is_none() => Vec::new(),
-            Self::Registration => vec![
-                named(apiservices(KEEP), of.registered.clone()),
-                named(apiservices(&["get"]), of.others.clone()),
-            ],
-            Self::Certificates => vec![named(
-                rule("", &["secrets"], &["get", "patch", "create"]),
-                of.secret.iter().map(String::as_str).collect(),
-            )],
-            Self::Autoscaler => vec![
-                rule("custom.metrics.k8s.io", &["*"], &["get", "list"]),
-                rule("external.metrics.k8s.io", &["*"], &["get", "list"]),
-            ],
-        };
-        rules.retain(|it| it.resource_names != Some(Vec::new()));
-        rules
-    }
-
-    /// Every right that the role grants.
-    #[must_use]
-    pub fn rights(self, of: &Installed) -> Vec<Right<'_>> {
-        if self == Self::Autoscaler {
-            // Requests name a metric and never `*`.
-            const CUSTOM: &str = "pods/gpu_memory_utilization";
-            const EXTERNAL: &str = "gpu_memory_utilization";
-            let asked = |verb| {
-                [
-                    right(verb, "custom.metrics.k8s.io", "v1beta2", CUSTOM),
-                    right(verb, "external.metrics.k8s.io", "v1beta1", EXTERNAL),
-                ]
-            };
-            return ["get", "list"].map(asked).concat();
-        }
-        let namespace = self.namespace(of).unwrap_or_default();
-        let mut rights = Vec::new();
-        for rule in self.rules(of) {
-            let [group] = rule.api_groups;
-            for name in rule.resource_names.unwrap_or_else(|| vec![""]) {
-                for resource in rule.resources {
-                    rights.extend(rule.verbs.iter().map(|verb| Right {
-                        namespace,
-                        name,
-                        ..right(verb, group, "v1", resource)
-                    }));
-                }
-            }
-        }
-        rights
-    }
-
-    /// The role with all its rules, unless it is Kubernetes' own, and its binding to the
-    /// account.
-    pub(crate) fn objects(self, of: &Installed) -> Vec<Value> {
-        let (kind, role) = self.role(of);
-        let (namespace, account) = self.account(of);
-        let version = format!("{RBAC}/v1");
-        let (name, built_in) = self.names(of);
-        let mut metadata = json!({"name": name});
-        if let Some(namespace) = self.namespace(of) {
-            metadata["namespace"] = json!(namespace);
-        }
-        // An upgrade of the Helm release rejects objects without these marks.
-        if let Some(release) = &of.release {
-            metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-            let [at, name] = RELEASE;
-            metadata["annotations"] = json!({at: release[0], name: release[1]});
-        }
-        let binding = json!({
-            "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        });
-        if built_in.is_some() {
-            return vec![binding];
-        }
-        let role = json!({
-            "apiVersion": version, "kind": kind, "metadata": metadata, "rules": self.rules(of),
-        });
-        vec![role, binding]
-    }
-
-    /// Namespace and name of its account.
-    fn account(self, of: &Installed) -> (&str, &str) {
-        match self {
-            Self::Autoscaler => (SYSTEM, AUTOSCALER),
-            _ => (&of.namespace, &of.account),
+        Self {
+            is_of_autoscaler: text(binding, "/subjects/0/name") == AUTOSCALER,
+            role: format!("{} {name}{place}", text(binding, "/roleRef/kind")),
+            rights: rules
+                .iter()
+                .flat_map(|it| it.rights(namespace, of))
+                .collect(),
         }
     }
 
     /// The code of a missing right.
     #[must_use]
-    pub const fn code(self) -> &'static Code {
-        match self {
-            Self::Autoscaler => &GM202,
-            _ => &GM201,
+    pub fn code(&self) -> &'static Code {
+        if self.is_of_autoscaler {
+            &GM202
+        } else {
+            &GM201
         }
     }
 
-    /// The finding that the account lacks rights of this role; `None` if `missing` is empty.
+    /// The finding that the account lacks rights; `None` if `missing` is empty.
     #[must_use]
-    pub fn finding(self, of: &Installed, missing: &[Right<'_>]) -> Option<Finding> {
+    pub fn finding(&self, of: &Installed, missing: &[Right]) -> Option<Finding> {
         if missing.is_empty() {
             return None;
         }
-        let (kind, role) = self.role(of);
-        let place = self.namespace(of);
-        let place = place.map_or_else(String::new, |namespace| format!(" in {namespace}"));
-        let rules = self.names(of).1.map_or(", with all its rules", |_| "");
-        let remedy = format!("bind the {kind} {role}{place} to it{rules}");
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(of)});
-        let (namespace, name) = self.account(of);
+        let (namespace, name) = match self.is_of_autoscaler {
+            true => ("kube-system", AUTOSCALER),
+            false => (&*of.namespace, &*of.account),
+        };
+        let how = match &of.release {
+            Some([at, name]) => format!(
+                "run helm upgrade for the release {at}/{name}, with the installed chart and --reuse-values"
+            ),
+            None => "apply manifests/rbac.yaml, with the names of your installation".to_owned(),
+        };
+        let remedy = format!("bind the {} to it, with all its rules: {how}", self.role);
         let account = format!("ServiceAccount {namespace}/{name}");
-        let finding = Finding::new(self.code(), account, said(missing), remedy);
-        let command = format!("echo {} | kubectl auth reconcile -f -", quoted(&list));
-        Some(finding.with_command(command))
+        let command = "kubectl apply -f manifests/rbac.yaml".to_owned();
+        let command = of.is_of_manifests().then_some(command);
+        Some(Finding::new(self.code(), account, said(missing), remedy).with_command(command))
+    }
+}
+
+impl Rule {
+    /// Every right that the rule grants in a namespace. A request names a metric and never
+    /// `*`.
+    fn rights(&self, namespace: &str, of: &Installed) -> Vec<Right> {
+        let is_about = |resource: &str| self.resources.iter().any(|it| it == resource);
+        let names: Vec<String> = match &of.secret {
+            None if is_about("apiservices") || is_about("secrets") => return Vec::new(),
+            Some(secret) if is_about("secrets") => vec![secret.clone()],
+            _ if is_about("apiservices") => {
+                of.registered.iter().map(|it| (*it).to_owned()).collect()
+            }
+            _ if self.resource_names.is_empty() => vec![String::new()],
+            _ => self.resource_names.clone(),
+        };
+        let mut rights = Vec::new();
+        for (group, resource) in self
+            .api_groups
+            .iter()
+            .flat_map(|group| self.resources.iter().map(move |it| (group, it)))
+        {
+            let (version, resource) = match &**group {
+                "custom.metrics.k8s.io" => ("v1beta2", "pods/gpu_memory_utilization"),
+                "external.metrics.k8s.io" => ("v1beta1", "gpu_memory_utilization"),
+                _ => ("v1", &**resource),
+            };
+            for name in &names {
+                rights.extend(self.verbs.iter().map(|verb| Right {
+                    verb: verb.clone(),
+                    group: group.clone(),
+                    version,
+                    resource: resource.to_owned(),
+                    namespace: namespace.to_owned(),
+                    name: name.clone(),
+                }));
+            }
+        }
+        rights
     }
 }
 
 /// `may not get, list pods, nodes; may not create tokenreviews.authentication.k8s.io`.
-fn said(missing: &[Right<'_>]) -> String {
+fn said(missing: &[Right]) -> String {
     let mut verbs: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for right in missing {
         let dot = if right.group.is_empty() { "" } else { "." };
@@ -301,45 +218,16 @@ fn said(missing: &[Right<'_>]) -> String {
         if !right.name.is_empty() {
             resource = format!("{resource} {}", right.name);
         }
-        verbs.entry(resource).or_default().push(right.verb);
+        verbs.entry(resource).or_default().push(&right.verb);
     }
     let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (resource, verbs) in verbs {
-        let of_verbs = resources.entry(verbs.join(", ")).or_default();
-        of_verbs.push(resource);
+        resources
+            .entry(verbs.join(", "))
+            .or_default()
+            .push(resource);
     }
-    let said = |(verbs, of): (String, Vec<String>)| format!("may not {verbs} {}", of.join(", "));
-    resources
-        .into_iter()
-        .map(said)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-/// A right to read objects that checks need.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadRight {
-    pub right: Right<'static>,
-    /// The codes that are not checked without it.
-    pub codes: &'static [&'static Code],
-}
-
-impl Right<'static> {
-    /// The right that checks of these codes need.
-    #[must_use]
-    pub const fn checks(self, codes: &'static [&'static Code]) -> ReadRight {
-        ReadRight { right: self, codes }
-    }
-}
-
-impl Right<'_> {
-    /// The check that cannot be made without it.
-    #[must_use]
-    pub fn skipped(&self, what: &str, reason: &str) -> Skipped {
-        let remedy = format!(
-            "add this rule to a ClusterRole of the account that runs `check`: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
-            self.group, self.resource, self.verb
-        );
-        Skipped::new(what, reason, remedy)
-    }
+    let said = resources.into_iter();
+    let said = said.map(|(verbs, of)| format!("may not {verbs} {}", of.join(", ")));
+    said.collect::<Vec<_>>().join("; ")
 }

@@ -1,15 +1,15 @@
-//! The target of an HPA: its pods, other writers of its replicas, the GPUs that it requests.
+//! The target of an HPA: its pods, and other writers of its replicas.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
 use super::Finding;
-use super::codes::{GM508, GM511, GM513};
+use super::codes::{GM508, GM511};
 use ::hpa::Hpa;
 use gpu_metrics::resources::{GpuRequest, GpuResources};
 
@@ -36,7 +36,6 @@ pub struct ScaledWorkload {
 pub struct WorkloadSpec {
     /// Its pods.
     pub selector: LabelSelector,
-    pub template: PodTemplateSpec,
 }
 
 /// API version, kind and name of a pod's controller.
@@ -48,7 +47,7 @@ fn controller(pod: &Pod) -> Option<(&str, &str, &str)> {
 
 /// API version, kind and name of the workload that owns a pod; for a ReplicaSet, of its
 /// Deployment.
-fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
+pub(super) fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
     let (version, kind, name) = controller(pod)?;
     let labels = pod.metadata.labels.as_ref();
     let hash = labels.and_then(|it| it.get("pod-template-hash"));
@@ -106,7 +105,7 @@ pub fn owned_replicas(hpa: &Hpa, metadata: &ObjectMeta) -> Option<Finding> {
 }
 
 /// The GPUs that a pod requests.
-fn requested<'p>(gpus: &GpuResources, pod: &'p PodSpec) -> GpuRequest<'p> {
+pub(super) fn requested<'p>(gpus: &GpuResources, pod: &'p PodSpec) -> GpuRequest<'p> {
     let amounts = |container: &'p Container| {
         let all = container.resources.iter();
         let all = all.flat_map(|it| [&it.limits, &it.requests]).flatten();
@@ -128,42 +127,4 @@ pub fn provided<'n>(gpus: &GpuResources, node: &'n Node) -> GpuRequest<'n> {
 fn texts(amounts: &BTreeMap<String, Quantity>) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     let amounts = amounts.iter();
     amounts.map(|(name, quantity)| (name.as_str(), quantity.0.as_str().into()))
-}
-
-/// Devices that the nodes provide, by resource; cordoned nodes provide none.
-#[must_use]
-pub fn allocatable(gpus: &GpuResources, nodes: &[Node]) -> BTreeMap<String, u64> {
-    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
-    for node in nodes {
-        if node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true) {
-            continue;
-        }
-        for (name, devices) in provided(gpus, node).devices {
-            *sum.entry(name.to_owned()).or_default() += u64::from(devices);
-        }
-    }
-    sum
-}
-
-/// More replicas than GPUs.
-#[must_use]
-pub fn capacity(
-    hpa: &Hpa,
-    gpus: &GpuResources,
-    template: &PodTemplateSpec,
-    allocatable: &BTreeMap<String, u64>,
-) -> Option<Finding> {
-    let most = u64::try_from(hpa.max).ok()?;
-    let each = requested(gpus, template.spec.as_ref()?).devices;
-    let demands = each.into_iter().map(|(name, each)| {
-        let there = allocatable.get(name).copied().unwrap_or(0);
-        (name, each, u64::from(each) * most, there)
-    });
-    let mut short = demands.filter(|(.., needed, there)| needed > there);
-    let (name, each, needed, there) = short.next()?;
-    let message = format!(
-        "{most} replicas with {each} {name} each need {needed}, and the nodes have {there}"
-    );
-    let remedy = "lower maxReplicas; no action is needed if a cluster autoscaler adds nodes";
-    Some(Finding::new(&GM513, hpa.to_string(), message, remedy))
 }

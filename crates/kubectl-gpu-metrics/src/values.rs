@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use cluster_state::error::CallError;
 use configuration::GPU_RESOURCES;
-use findings::{Severity, Skipped};
+use findings::{Finding, Skipped};
 use gpu_metrics::resources::GpuResources;
 use hpa::ratio::Milli;
 
@@ -46,21 +46,11 @@ pub(super) struct Named {
 /// The server's findings about its data, and its configuration.
 #[derive(Debug, Deserialize)]
 pub(super) struct FindingList {
-    pub(super) items: Vec<FindingItem>,
+    pub(super) items: Vec<Finding>,
     pub(super) skipped: Vec<Skipped>,
     /// Keys and values; empty if the server is too old to report them.
     #[serde(default)]
     pub(super) configuration: Vec<(String, String)>,
-}
-
-/// A finding of the server, whose code may be unknown here.
-#[derive(Debug, Deserialize)]
-pub(super) struct FindingItem {
-    pub(super) code: String,
-    pub(super) severity: Severity,
-    pub(super) object: String,
-    pub(super) message: String,
-    pub(super) remedy: String,
 }
 
 impl FindingList {

@@ -262,6 +262,7 @@ impl Provider for Fixture {
             findings: vec![found],
             skipped: [unseen("so it is", "mend it")].into(),
             looked: true,
+            ..Report::default()
         })
     }
 

@@ -1,15 +1,14 @@
-//! Findings about the series of GPUs: their fields, the pods that they name, the jobs that
-//! scrape them.
+//! Findings about the series of GPUs: their fields, and the pods that they name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::super::codes::{GM401, GM402, GM406, GM407};
+use super::super::codes::{GM401, GM402};
 use super::super::names::listed;
 use super::super::{Finding, Severity};
 use super::{GPUS, PolledSource};
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::InventoryOrigin;
-use gpu_metrics::policy::{DeviceValue, Shared};
+use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::SignalId;
 
 /// A utilisation: its name; its signals and fields, the second one for MIG instances; the
@@ -46,8 +45,6 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     found.extend(FIELDS.iter().filter_map(|field| without(seen, field)));
     found.extend(unnamed(seen));
-    found.extend(shared(seen));
-    found.extend(twice(seen));
     found
 }
 
@@ -119,56 +116,20 @@ fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
         runs && pod.claims.is_empty() && pod.node.as_deref().is_some_and(lacks_names)
     });
     let nodes: BTreeSet<&str> = pods.clone().filter_map(|pod| pod.node.as_deref()).collect();
+    let with_claims = pods.clone().any(|pod| pod.is_uncounted);
     let count = pods.count();
     (count > 0).then(|| {
         let message = format!(
             "no GPU of {} is reported with the pod that holds it: running pods with GPUs and without values: {count}",
             listed(nodes)
         );
-        let remedy = "set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels";
+        let claims = match with_claims {
+            true => "set KUBERNETES_ENABLE_DRA=true (pods have resource claims), ",
+            false => "",
+        };
+        let remedy = format!(
+            "{claims}set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels"
+        );
         Finding::new(&GM402, GPUS, message, remedy)
     })
-}
-
-/// Shared GPUs whose whole value each of several pods has.
-fn shared(seen: PolledSource<'_>) -> Option<Finding> {
-    let (snapshot, layout) = (seen.snapshot, seen.snapshot.layout());
-    if snapshot.policy().shared != Shared::DeviceValue {
-        return None;
-    }
-    let holders = seen.devices().map(|(device, _)| {
-        let claims = layout.claims_of(device);
-        let current = claims.filter(|claim| snapshot.is_current(*claim, device));
-        current.count()
-    });
-    let shared = holders.filter(|holders| *holders > 1);
-    let shared: Vec<usize> = shared.collect();
-    shared.iter().max().map(|most| {
-        let message = format!(
-            "GPUs that several pods hold: {}, with at most {most} pods each: each pod shows the value of the whole GPU",
-            shared.len()
-        );
-        let remedy = "set gpu.shared: split to divide it among them, or scale on metrics of the workload, where each GPU counts once";
-        Finding::new(&GM406, GPUS, message, remedy)
-    })
-}
-
-/// GPUs that several jobs scrape.
-fn twice(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut twice: BTreeMap<BTreeSet<&str>, usize> = BTreeMap::new();
-    for (device, _) in seen.devices() {
-        let lines = seen.lines_of(device);
-        let jobs: BTreeSet<&str> = lines.map(|line| &*line.source.job).collect();
-        if jobs.len() > 1 {
-            *twice.entry(jobs).or_default() += 1;
-        }
-    }
-    let found = twice.into_iter().map(|(jobs, count)| {
-        let message = format!(
-            "GPUs that all these jobs scrape: {count}: Prometheus stores each sample more than once, and avg_GPU_utilization counts it more than once"
-        );
-        let object = format!("Jobs {}", listed(jobs));
-        Finding::new(&GM407, object, message, "remove one of the scrape jobs")
-    });
-    found.collect()
 }

@@ -3,15 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::super::Finding;
-use super::super::codes::{GM408, GM409, GM410, GM411, GM412};
+use super::super::codes::{GM408, GM409, GM410, GM412};
 use super::super::names::listed;
 use super::{EXPORTERS, GPUS, PolledSource, place};
-use gpu_metrics::absence::{Absence, Missing};
 use gpu_metrics::inventory::InventoryOrigin;
-use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
-
-/// The most objects of a kind without a sum that are checked: a check reads all their GPUs.
-const MOST_OBJECTS: usize = 100;
 
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
@@ -19,7 +14,6 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     found.extend(frozen(seen));
     found.extend(lost(seen));
     found.extend(without_labels(seen));
-    found.extend(incomplete(seen));
     found.extend(without_exporter(seen));
     found
 }
@@ -42,7 +36,11 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let heard: HashSet<_> = heard.collect();
     let silent = snapshot.silent().into_iter().filter_map(exporter);
     let silent = silent.filter(|exporter| !heard.contains(exporter));
-    let places: BTreeSet<&str> = silent.map(|(_, place)| place).collect();
+    let places = silent.map(|(node, place)| match node {
+        Some(node) if node != place => format!("{place} on {node}"),
+        _ => place.to_owned(),
+    });
+    let places: BTreeSet<String> = places.collect();
     (!places.is_empty()).then(|| {
         let message = format!(
             "exporters of GPUs that pods hold are silent ({}): these pods have no values",
@@ -94,47 +92,6 @@ fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
         );
         let remedy = "restart dcgm-exporter there: it has lost its connection to the kubelet (/var/lib/kubelet/pod-resources); see its log";
         Finding::new(&GM410, GPUS, message, remedy)
-    })
-}
-
-/// Objects whose sum is not served because too many of their GPUs do not answer.
-fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
-    let (snapshot, layout) = (seen.snapshot, seen.snapshot.layout());
-    let sum = Measure::Devices {
-        value: DeviceValue::MemoryUtilization,
-        reducer: Reducer::Sum,
-        over: Over::Active,
-    };
-    let metric = snapshot.metrics().iter().position(|it| it.measure == sum)?;
-    let misses = |object| {
-        let absence = snapshot.absence(object, &sum);
-        let is_silent = |why| matches!(why, Missing::Silent(_) | Missing::Unseen);
-        matches!(absence, Absence::Missing { why, .. } if is_silent(why))
-    };
-    let mut counts = Vec::new();
-    for (kind, table) in layout.tables().iter().enumerate() {
-        if table.kind.resource.as_ref() == "pods" {
-            continue;
-        }
-        let values = table.objects.iter().zip(snapshot.values(kind, metric));
-        let mut without = values.filter(|(_, value)| value.is_none());
-        let looked = without.by_ref().take(MOST_OBJECTS);
-        let count = looked.filter(|(object, _)| misses(object)).count();
-        let least = without.next().map_or("", |_| " or more");
-        if count > 0 {
-            counts.push(format!("{count}{least} {}", table.kind.resource));
-        }
-    }
-    if snapshot.cluster_value(metric).is_none() && misses(layout.cluster()) {
-        counts.push("the cluster".to_owned());
-    }
-    (!counts.is_empty()).then(|| {
-        let message = format!(
-            "no sums and counts of {}: more of their GPUs are silent or were never seen than gpu.minDevices allows",
-            counts.join(", ")
-        );
-        let remedy = "repair the exporters that GM408, GM409 and GM412 name; explain shows which GPUs of an object are missing";
-        Finding::new(&GM411, GPUS, message, remedy)
     })
 }
 

@@ -10,7 +10,7 @@ mod stores;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::codes::{Code, GM301, GM401, OF_DATA};
+use super::codes::{GM301, GM401, OF_DATA};
 use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
@@ -89,31 +89,28 @@ pub fn alone(finding: Finding, reason: &str) -> Report {
         findings: vec![finding],
         skipped: [unseen(reason, "correct that first")].into(),
         looked: true,
+        ..Report::default()
     }
 }
 
-/// The checks of the data with these codes: `what exporters report (GM301 to GM413)`.
-#[must_use]
-pub fn checks_of(codes: &[&Code]) -> String {
-    let ends = [codes.first(), codes.last()].map(|code| code.map_or("", |it| it.id));
-    format!("what exporters report ({})", ends.join(" to "))
-}
-
-/// The checks that are skipped without data: all but GM301, which reports this state.
-#[must_use]
-pub fn unseen_checks() -> String {
-    checks_of(&OF_DATA[1..])
-}
+/// The subject of the checks of data.
+pub const CHECKED: &str = "what exporters report";
 
 /// The skipped checks if the data cannot be read.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
-    Skipped::new(unseen_checks(), reason, remedy).of(OF_DATA)
+    Skipped::new(CHECKED, reason, remedy).of(OF_DATA)
 }
 
-/// The labels of a device with a sample within F, and their source.
+/// The check of the data that could not be made, in a report.
+#[must_use]
+pub fn unread(report: &Report) -> Option<&Skipped> {
+    let mut skipped = report.skipped.iter();
+    skipped.find(|it| it.codes.contains(GM401.id))
+}
+
+/// The times of a device's sample within F, and its source.
 struct HeardLine<'s> {
-    line: &'s Line,
     times: &'s LineTimes,
     source: &'s Source,
 }
@@ -132,7 +129,6 @@ impl<'s> PolledSource<'s> {
         let lines = layout.lines_of(device).iter().filter_map(move |row| {
             let times = &frame.times[row.0 as usize];
             Some(HeardLine {
-                line: layout.lines[row.0 as usize].as_deref()?,
                 times,
                 source: frame.sources.all().get(usize::from(times.source.0))?,
             })

@@ -1,30 +1,20 @@
-//! Findings about the store and the scrapes: their delay, clocks, clusters, intervals, units.
+//! Findings about the store and the scrapes: their delay, clocks, clusters, units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Finding;
-use super::super::codes::{GM302, GM303, GM304, GM405, GM413};
+use super::super::codes::{GM302, GM303, GM304, GM413};
 use super::super::names::listed;
-use super::{HeardLine, PROMETHEUS, PolledSource, of_job, place, span};
+use super::{HeardLine, PROMETHEUS, PolledSource, of_job, span};
 
 /// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
 /// late by one poll, samples of remote write by some seconds more.
 const LATE_MS: i64 = 20_000;
 
-/// Milliseconds by which clocks may differ, beside the scrape interval over which the
-/// scrapes of a job are spread. Clocks that NTP sets differ by far less.
-const CLOCK_MS: i64 = 10_000;
-
-/// The default interval of dcgm-exporter (NVIDIA/dcgm-exporter,
-/// `DCGM_EXPORTER_INTERVAL`).
-const EXPORTER_MS: i64 = 30_000;
-
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut found = late(seen);
     found.extend(clock(seen));
-    found.extend(late_targets(seen));
     found.extend(clusters(seen));
-    found.extend(rare(seen));
     found.extend(units(seen));
     found
 }
@@ -40,10 +30,10 @@ fn late(seen: PolledSource<'_>) -> Vec<Finding> {
     }
     let found = late.into_iter().map(|(job, lag_ms)| {
         let message = format!(
-            "samples can be read {} after they were taken: values are late by this time, and so are the decisions of autoscalers",
+            "samples can be read {} after the time that they have: values are late by this time, and so are the decisions of autoscalers",
             span(lag_ms)
         );
-        let remedy = "check the components between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
+        let remedy = "compare the timestamps with up of the same job: if up is on time, the exporter writes its own (set honor_timestamps: false); otherwise check what is between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
         Finding::new(&GM302, of_job(job), message, remedy)
     });
     found.collect()
@@ -65,39 +55,14 @@ fn clock(seen: PolledSource<'_>) -> Option<Finding> {
     })
 }
 
-/// Targets whose times differ from those of other targets of their job.
-fn late_targets(seen: PolledSource<'_>) -> Vec<Finding> {
-    let now_ms = seen.snapshot.frame().now.millis();
-    let mut off: BTreeMap<(&str, &str), (BTreeSet<&str>, i64)> = BTreeMap::new();
-    for HeardLine { line, times, .. } in seen.lines() {
-        let ahead_ms = times.newest.millis() - now_ms;
-        let (way, by_ms) = if ahead_ms > times.own_ms {
-            ("ahead of", ahead_ms)
-        } else {
-            ("behind", times.own_ms)
-        };
-        if by_ms > times.scrape_ms + CLOCK_MS {
-            let (places, most_ms) = off.entry((&line.job, way)).or_default();
-            places.insert(place(line));
-            *most_ms = by_ms.max(*most_ms);
-        }
-    }
-    let found = off.into_iter().map(|((job, way), (places, most_ms))| {
-        let message = format!(
-            "the times of samples of {} are up to {} {way} those of the other targets: their readings count at other times",
-            listed(places),
-            span(most_ms)
-        );
-        let remedy = "set the clocks there by NTP; if exporters or agents write the timestamps, set honor_timestamps: false for the scrape";
-        Finding::new(&GM303, of_job(job), message, remedy)
-    });
-    found.collect()
-}
-
-/// Several clusters in one store, by the names of clusters or of nodes.
+/// Several clusters in one store, by the names of clusters or of nodes. Labels of pods, such as
+/// `tenant`, may have the names of cluster labels: no series is of another cluster then.
 fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
     let layout = seen.snapshot.layout();
+    let mut lines = layout.lines.iter().zip(&layout.device_of);
+    let is_any_foreign = lines.any(|(line, device)| line.is_some() && *device == u32::MAX);
     let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
+    let names = if is_any_foreign { names } else { &[] };
     (!names.is_empty() || !nodes.is_empty()).then(|| {
         let named = match names {
             [] => String::new(),
@@ -114,28 +79,6 @@ fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
         let remedy = "set prometheus.matchers to the labels of this server's cluster";
         Finding::new(&GM304, PROMETHEUS, message, remedy)
     })
-}
-
-/// Jobs with GPUs whose scrape interval is too long: readings between two scrapes are lost.
-fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut slowest: BTreeMap<&str, i64> = BTreeMap::new();
-    for (device, times) in seen.devices() {
-        let job = seen.snapshot.newest_line(device).map(|line| &*line.job);
-        let scrape_ms = slowest.entry(job.unwrap_or("?")).or_default();
-        *scrape_ms = times.scrape_ms.max(*scrape_ms);
-    }
-    let slowest = slowest.into_iter();
-    let rare = slowest.filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
-    let found = rare.map(|(job, scrape_ms)| {
-        let message = format!(
-            "is scraped every {}, but an exporter has a new reading at least every {}: the readings in between are lost",
-            span(scrape_ms),
-            span(EXPORTER_MS)
-        );
-        let remedy = format!("set scrape_interval of the job to {} or less", span(EXPORTER_MS));
-        Finding::new(&GM405, of_job(job), message, remedy)
-    });
-    found.collect()
 }
 
 /// Jobs whose utilisation arrives in percent and as a ratio.

@@ -1,14 +1,11 @@
-//! The surroundings of an HPA: other HPAs, its workload, pods and nodes.
+//! The surroundings of an HPA: other HPAs, its workload and its pods.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{autoscaler, codes_of, failing, pods, read};
-use crate::peers::{self, ScaledObject, Vpa};
+use crate::peers::{self, ScaledObject};
 use crate::target::{self, ScaledWorkload};
-use gpu_metrics::resources::GpuResources;
 
 #[test]
 fn gm507_is_about_hpas_with_one_target_and_about_ambiguous_selectors() {
@@ -65,7 +62,7 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
     assert_eq!(codes_of(found), ["GM507"]);
 }
 
-fn workload(managers: &[&str], gpus: &str) -> ScaledWorkload {
+fn workload(managers: &[&str]) -> ScaledWorkload {
     let entries: Vec<Value> = managers
         .iter()
         .map(|manager| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
@@ -74,7 +71,6 @@ fn workload(managers: &[&str], gpus: &str) -> ScaledWorkload {
         "metadata": {"name": "infer", "namespace": "team", "managedFields": entries},
         "spec": {
             "selector": {"matchLabels": {"app": "infer"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]},
-            "template": {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus, "cpu": "4"}}}]}},
         },
     }))
 }
@@ -103,34 +99,6 @@ fn gm508_counts_living_pods_of_others() {
 }
 
 #[test]
-fn gm510_is_about_a_vpa_that_sets_the_resource_of_an_hpa() {
-    let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
-    let hpas = [autoscaler(&json!([cpu]), &json!({}))];
-    let vpa = |spec: Value| -> Vpa {
-        let mut spec = spec;
-        spec["targetRef"] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"});
-        json!({"metadata": {"name": "v", "namespace": "team"}, "spec": spec})
-    };
-    let policy = |policy: Value| json!({"resourcePolicy": {"containerPolicies": [policy]}});
-    for (spec, is_found) in [
-        (json!({}), true),
-        (json!({"updatePolicy": {"updateMode": "Auto"}}), true),
-        (json!({"updatePolicy": {"updateMode": "Off"}}), false),
-        (
-            policy(json!({"containerName": "*", "controlledResources": ["memory"]})),
-            false,
-        ),
-        (policy(json!({"containerName": "*", "mode": "Off"})), false),
-        (policy(json!({"containerName": "*"})), true),
-    ] {
-        let found = codes_of(peers::vertical(&hpas, &[vpa(spec.clone())]));
-        assert_eq!(found == ["GM510"], is_found, "{spec}");
-    }
-    let gpu = [autoscaler(&json!([pods("50")]), &json!({}))];
-    assert_eq!(peers::vertical(&gpu, &[vpa(json!({}))]), []);
-}
-
-#[test]
 fn gm511_is_about_deployment_tools_and_not_about_kubectl_or_the_controller() {
     let hpa = autoscaler(&json!([pods("50")]), &json!({}));
     for (manager, is_found) in [
@@ -139,42 +107,7 @@ fn gm511_is_about_deployment_tools_and_not_about_kubectl_or_the_controller() {
         ("kube-controller-manager", false),
         ("kubectl-client-side-apply", false),
     ] {
-        let found = target::owned_replicas(&hpa, &workload(&[manager], "1").metadata);
+        let found = target::owned_replicas(&hpa, &workload(&[manager]).metadata);
         assert_eq!(found.is_some(), is_found, "{manager}");
     }
-}
-
-#[test]
-fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
-    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
-    let gpus = GpuResources::default();
-    let node = |gpus: &str, cordoned: bool| -> Node {
-        read(
-            json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned}, "status": {"allocatable": {"nvidia.com/gpu": gpus, "cpu": "64"}}}),
-        )
-    };
-    let there = target::allocatable(
-        &gpus,
-        &[node("6", false), node("2", false), node("8", true)],
-    );
-    assert_eq!(there, BTreeMap::from([("nvidia.com/gpu".to_owned(), 8)]));
-    let capacity = |gpus: &GpuResources, workload: &ScaledWorkload| {
-        target::capacity(&hpa, gpus, &workload.spec.template, &there)
-    };
-    assert_eq!(capacity(&gpus, &workload(&[], "2")), None);
-    let message = "4 replicas with 3 nvidia.com/gpu each need 12, and the nodes have 8";
-    let found = capacity(&gpus, &workload(&[], "3")).unwrap();
-    assert!(found.message.contains(message), "{}", found.message);
-    // An init container that runs before the others needs its GPUs for itself.
-    let mut first = workload(&[], "1");
-    let pod = first.spec.template.spec.as_mut().unwrap();
-    pod.init_containers = Some(workload(&[], "3").spec.template.spec.unwrap().containers);
-    assert_eq!(capacity(&gpus, &first), Some(found));
-    // Only the configured resources count.
-    let others = GpuResources::new(vec!["example.com/gpu".to_owned()]);
-    assert_eq!(capacity(&others, &workload(&[], "3")), None);
-    assert_eq!(
-        target::allocatable(&others, &[node("6", false)]),
-        BTreeMap::new()
-    );
 }

@@ -1,9 +1,8 @@
-//! Rights, configuration files and flags.
+//! Rights, and configuration files.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::codes_of;
-use crate::rights::{Installed, Right, Role};
+use crate::rights::{self, Grant, Installed, Right};
 use crate::{Severity, config};
 
 /// The server of the manifests.
@@ -19,89 +18,82 @@ fn of_manifests() -> Installed {
             "v1beta1.custom.metrics.k8s.io",
             "v1beta1.external.metrics.k8s.io",
         ],
-        others: Vec::new(),
     }
 }
 
 #[test]
-fn the_table_of_rights_is_that_of_the_manifests() {
-    let text = include_str!("../../../../manifests/rbac.yaml");
-    let mut manifests: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
-    for object in &mut manifests {
-        object["metadata"].as_object_mut().unwrap().remove("labels");
-    }
-    let roles = [&Role::SERVER[..], &[Role::Autoscaler]].concat();
-    let objects = roles.iter().flat_map(|role| role.objects(&of_manifests()));
-    let sorted = |mut objects: Vec<Value>| {
-        objects.sort_by_key(|it| format!("{}{}", it["kind"], it["metadata"]["name"]));
-        objects
-    };
-    assert_eq!(sorted(objects.collect()), sorted(manifests));
-}
-
-#[test]
-fn every_verb_of_every_rule_is_a_right() {
+fn every_verb_of_every_rule_of_the_manifests_is_a_right() {
     let asked = |installed: &Installed| {
-        let rights = Role::SERVER.iter().map(|role| role.rights(installed));
-        rights.map(|rights| rights.len()).collect::<Vec<_>>()
+        let grants = rights::grants(installed).into_iter();
+        let grants = grants.map(|it| (it.is_of_autoscaler, it.rights.len()));
+        let (autoscaler, server): (Vec<_>, Vec<_>) = grants.partition(|(is, _)| *is);
+        assert_eq!(autoscaler, [(true, 4)]);
+        let mut server: Vec<usize> = server.into_iter().map(|(_, rights)| rights).collect();
+        server.sort_unstable();
+        server
     };
-    assert_eq!(asked(&of_manifests()), [30, 2, 3, 6, 3]);
+    assert_eq!(asked(&of_manifests()), [2, 3, 3, 6, 30]);
     let mut beside = of_manifests();
-    beside.others = beside.registered.split_off(2);
-    assert_eq!(asked(&beside), [30, 2, 3, 5, 3]);
+    beside.registered.truncate(2);
+    assert_eq!(asked(&beside), [2, 3, 3, 4, 30]);
     // With a provided certificate the server writes no `caBundle`.
     beside.secret = None;
-    assert_eq!(asked(&beside), [30, 2, 3, 0, 0]);
+    assert_eq!(asked(&beside), [2, 3, 30]);
 }
 
 #[test]
-fn gm201_and_gm202_name_the_missing_rights_and_the_command_that_grants_them() {
+fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
     let installed = Installed {
+        namespace: "ns".to_owned(),
         service: "gm".to_owned(),
         account: "sa".to_owned(),
         release: Some(["ns", "release"].map(str::to_owned)),
         ..of_manifests()
     };
-    let found = |role: Role, is_missing: fn(&Right<'_>) -> bool| {
-        let mut missing = role.rights(&installed);
-        missing.retain(is_missing);
-        role.finding(&installed, &missing)
+    let all = rights::grants(&installed);
+    let of = |role: &str| -> &Grant {
+        let has = |it: &&Grant| {
+            let found = it.finding(&installed, &it.rights).unwrap();
+            found.remedy.contains(role)
+        };
+        all.iter().find(has).unwrap()
     };
-    assert_eq!(found(Role::Inventory, |_| false), None);
-    let watches = found(Role::Inventory, |it| it.verb == "watch").unwrap();
+    let found = |role: &str, is_missing: fn(&Right) -> bool| {
+        let mut missing = of(role).rights.clone();
+        missing.retain(is_missing);
+        of(role).finding(&installed, &missing)
+    };
+    assert_eq!(found("gm:inventory", |_| false), None);
+    let watches = found("gm:inventory", |it| it.verb == "watch").unwrap();
     assert_eq!(
-        (watches.code, &*watches.object),
-        ("GM201", "ServiceAccount gpu-metrics/sa")
+        (&*watches.code, &*watches.object),
+        ("GM201", "ServiceAccount ns/sa")
     );
     let said = &watches.message;
     let is_right = said.starts_with("may not watch cronjobs.batch, ") && said.contains(", pods, ");
     assert!(is_right, "{said}");
-    assert_eq!(Role::Autoscaler.code().id, "GM202");
-    for (role, says) in [
-        (Role::Inventory, "ClusterRole gm:inventory"),
-        (Role::Reviews, "ClusterRole system:auth-delegator"),
+    for (role, code) in [
+        ("ClusterRole gm:inventory", "GM201"),
+        ("ClusterRole system:auth-delegator", "GM201"),
         (
-            Role::Authentication,
-            "extension-apiserver-authentication-reader in kube-system",
+            "Role extension-apiserver-authentication-reader in kube-system",
+            "GM201",
         ),
-        (Role::Certificates, "Role gm:certificates in gpu-metrics"),
-        (Role::Registration, "ClusterRole gm:registration"),
-        (Role::Autoscaler, "ClusterRole gm:autoscaler"),
+        ("Role gm:certificates in ns", "GM201"),
+        ("ClusterRole gm:registration", "GM201"),
+        ("ClusterRole gm:autoscaler", "GM202"),
     ] {
         let found = found(role, |_| true).unwrap();
-        assert_eq!(found.code, role.code().id);
-        assert!(found.remedy.contains(says), "{}", found.remedy);
-        let command = found.command.unwrap();
-        let list = command.strip_prefix("echo '").unwrap();
-        let list = list
-            .strip_suffix("' | kubectl auth reconcile -f -")
-            .unwrap();
-        let list: Value = serde_json::from_str(list).unwrap();
-        assert_eq!(list["items"], json!(role.objects(&installed)));
-        // An upgrade of the release adopts them.
-        let annotations = &list["items"][0]["metadata"]["annotations"];
-        assert_eq!(annotations["meta.helm.sh/release-name"], "release");
+        assert_eq!((&*found.code, found.command), (code, None));
+        let helm = "helm upgrade for the release ns/release";
+        assert!(found.remedy.contains(helm), "{}", found.remedy);
     }
+    // The manifests can be applied again as they are.
+    let installed = of_manifests();
+    let grants = rights::grants(&installed);
+    let found = grants[0].finding(&installed, &grants[0].rights).unwrap();
+    let command = "kubectl apply -f manifests/rbac.yaml";
+    assert_eq!(found.command.as_deref(), Some(command));
 }
 
 #[test]
@@ -135,9 +127,50 @@ fn gm601_is_about_skipped_rules_and_misleading_queries() {
 }
 
 #[test]
-fn gm602_has_a_finding_for_each_flag() {
-    for sentences in [vec![], vec!["--x has no effect".to_owned()]] {
-        let found = codes_of(config::flags("Deployment a/b", &sentences));
-        assert_eq!(found, vec!["GM602"; sentences.len()]);
+fn gm601_is_about_queries_that_prometheus_refuses_and_counters_as_they_are() {
+    let by = "by (<<.GroupBy>>)";
+    let external = |query: &str, namespaced: bool| {
+        json!({"externalRules": [{"seriesQuery": "q", "metricsQuery": query,
+            "resources": {"namespaced": namespaced}}]})
+    };
+    let custom = |series: &str, query: &str| json!({"rules": [{"seriesQuery": series, "metricsQuery": query}]});
+    let after = format!("sum(<<.Series>>{{<<.LabelMatchers>>, queue=~\"a.*\"}}) {by}");
+    let before = format!("sum(<<.Series>>{{queue=~\"a.*\",<<.LabelMatchers>>}}) {by}");
+    let sum = format!("sum(<<.Series>>{{<<.LabelMatchers>>}}) {by}");
+    let rate = format!("sum(rate(<<.Series>>{{<<.LabelMatchers>>}}[2m])) {by}");
+    for (file, says) in [
+        (
+            external(&after, false),
+            "a comma follows { when a request has no selector",
+        ),
+        (external(&after, true), ""),
+        (external(&before, false), ""),
+        (custom("a", &after), ""),
+        (
+            custom("{__name__=~\"^http_.*\",namespace!=\"\"", &sum),
+            "seriesQuery: Prometheus refuses the query: a { is not closed",
+        ),
+        (custom("a{b=\"{\\\"\"}", &sum), ""),
+        (
+            custom(
+                "a",
+                "sum(<<.Series>>{<<.LabelMatchers>>}[2m) by (<<.GroupBy>>)",
+            ),
+            "a ) has no (",
+        ),
+        (custom("a{b='c}", &sum), "a ' is not closed"),
+        (
+            custom("http_requests_total{pod!=\"\"}", &sum),
+            "http_requests_total has the name of a counter",
+        ),
+        (custom("http_requests_total{pod!=\"\"}", &rate), ""),
+    ] {
+        let found = config::check("File a", &file, &[]);
+        let said: Vec<&str> = found.iter().map(|it| it.message.as_str()).collect();
+        let is_right = match says {
+            "" => said.is_empty(),
+            says => said.len() == 1 && said[0].contains(says),
+        };
+        assert!(is_right, "{file}: {said:?}");
     }
 }

@@ -21,7 +21,7 @@ fn an_autoscaler_without_a_fault_has_no_finding() {
         ("Object", "gpu_memory_utilization_sum", json!({})),
         ("Pods", "http_requests_per_second", json!({"windw": "x"})),
     ] {
-        let metric = metric(kind, name, &labels, &average("500m"));
+        let metric = metric(kind, name, &labels, &average("50"));
         assert_eq!(offline(&json!([metric]), &json!({})), [""; 0], "{name}");
     }
 }
@@ -86,17 +86,79 @@ fn gm502_finds_keys_that_are_nearly_reserved_and_values_that_they_cannot_have() 
 }
 
 #[test]
-fn gm503_is_about_type_value_of_a_mean_over_active_gpus() {
+fn gm501_names_the_built_in_metric_of_a_usual_name() {
+    let served = ServedMetrics {
+        custom: Some(["gpu_utilization".to_owned()].into()),
+        external: Some(["gpu_utilization".to_owned()].into()),
+    };
+    for (kind, name, meant) in [
+        ("Pods", "DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"),
+        ("Object", "DCGM_FI_DEV_GPU_UTIL_AVG", "gpu_utilization"),
+        ("External", "DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"),
+        (
+            "Pods",
+            "dcgm_fi_dev_mem_copy_util",
+            "gpu_memory_utilization",
+        ),
+        ("Pods", "gpu_memory_util", "gpu_memory_utilization"),
+        ("Pods", "nvidia_gpu_utilization", "gpu_utilization"),
+        ("Pods", "nvidia_gpu_duty_cycle", "gpu_utilization"),
+        ("Pods", "DCGM_FI_DEV_FB_USED", "gpu_memory_used"),
+        ("Pods", "DCGM_FI_DEV_POWER_USAGE", "gpu_power_usage"),
+    ] {
+        let metric = metric(kind, name, &json!({}), &average("80"));
+        let hpa = autoscaler(&json!([metric]), &json!({}));
+        // A rule may serve it, which a file does not show.
+        for (served, severity) in [(Some(&served), Severity::Error), (None, Severity::Warning)] {
+            let found = hpa::check(&hpa, served, None);
+            assert_eq!(
+                (&*found[0].code, found[0].severity),
+                ("GM501", severity),
+                "{name}"
+            );
+            let line = format!(
+                "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"80\"}}}}}}"
+            );
+            assert!(found[0].remedy.starts_with(&line), "{name}: {found:?}");
+        }
+    }
+    let own = ServedMetrics {
+        custom: Some(["DCGM_FI_DEV_GPU_UTIL".to_owned()].into()),
+        external: Some([].into()),
+    };
+    let served = metric("Pods", "DCGM_FI_DEV_GPU_UTIL", &json!({}), &average("80"));
+    let hpa = autoscaler(&json!([served]), &json!({}));
+    assert_eq!(hpa::check(&hpa, Some(&own), None), []);
+}
+
+#[test]
+fn gm503_is_about_types_that_multiply_the_replicas_or_divide_by_them_twice() {
     let value = json!({"type": "Value", "value": "50"});
-    for (row, is_found) in [
-        ("External gpu_memory_utilization", true),
-        ("Object gpu_utilization", true),
-        ("External cluster_gpu_memory_utilization", true),
-        ("Object gpu_utilization plain", false),
-        ("Object gpu_utilization average", false),
-        ("External gpu_held_count", false),
-        ("External gpu_memory_utilization_sum", false),
-        ("Pods gpu_memory_utilization average", false),
+    for (row, says) in [
+        ("External gpu_memory_utilization", "multiplies"),
+        ("Object gpu_utilization", "multiplies"),
+        ("External cluster_gpu_memory_utilization", "multiplies"),
+        ("External gpu_held_count", "multiplies"),
+        ("Object gpu_memory_utilization_sum", "multiplies"),
+        ("Object vllm_requests_waiting", "multiplies"),
+        (
+            "External avg_GPU_utilization average",
+            "never wants more than 2",
+        ),
+        (
+            "External gpu_memory_utilization average",
+            "never wants more than 2",
+        ),
+        (
+            "Object gpu_memory_used_percent average",
+            "never wants more than 2",
+        ),
+        ("Object gpu_utilization plain", ""),
+        ("Object gpu_memory_utilization_sum average", ""),
+        ("External gpu_held_count average", ""),
+        ("External queue_length", ""),
+        ("Object inference_pool_requests_waiting", ""),
+        ("Pods gpu_memory_utilization average", ""),
     ] {
         let words: Vec<&str> = row.split(' ').collect();
         let labels = match words.get(2) {
@@ -108,9 +170,25 @@ fn gm503_is_about_type_value_of_a_mean_over_active_gpus() {
             _ => value.clone(),
         };
         let metric = metric(words[0], words[1], &labels, &target);
-        let found = offline(&json!([metric]), &json!({}));
-        assert_eq!(found.contains(&"GM503"), is_found, "{row}: {found:?}");
+        let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), None, None);
+        let found: Vec<_> = found.iter().filter(|it| it.code == "GM503").collect();
+        assert_eq!(found.is_empty(), says.is_empty(), "{row}: {found:?}");
+        assert!(
+            found.iter().all(|it| it.message.contains(says)),
+            "{found:?}"
+        );
     }
+    let saturation = metric(
+        "Object",
+        "vllm_kv_cache_usage",
+        &json!({}),
+        &average("700m"),
+    );
+    let found = hpa::check(&autoscaler(&json!([saturation]), &json!({})), None, None);
+    assert!(
+        found[0].message.contains("never wants more than 2"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -131,7 +209,11 @@ fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
         ),
     ] {
         let found = offline(&json!([pods(target)]), &over);
-        assert_eq!(found.contains(&"GM504"), is_found, "{target} {over}");
+        assert_eq!(
+            found.iter().any(|it| it == "GM504"),
+            is_found,
+            "{target} {over}"
+        );
     }
     // Before 1.35 an autoscaler's own tolerance needs a feature gate.
     let hpa = autoscaler(&json!([pods("95")]), &tolerant("0.05"));
@@ -139,16 +221,33 @@ fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
         let found = codes_of(hpa::check(&hpa, None, Some(minor)));
         assert_eq!(found, expected, "1.{minor}");
     }
+    let ratio = metric("Pods", "vllm_kv_cache_usage", &json!({}), &average("950m"));
+    assert_eq!(offline(&json!([ratio]), &json!({})), ["GM504"]);
     let watts = metric("Pods", "gpu_power_usage", &json!({}), &average("300"));
     assert_eq!(offline(&json!([watts]), &json!({})), [""; 0]);
 }
 
 #[test]
-fn gm505_is_about_targets_that_are_ratios() {
-    for (targets, is_found) in [("0.5 500m 1", true), ("2 50", false)] {
+fn gm505_is_about_targets_in_another_unit() {
+    for (name, targets, is_found) in [
+        ("gpu_memory_utilization", "0.5 500m 1", true),
+        ("gpu_memory_utilization", "2 50", false),
+        ("gpu_memory_used", "80 200", true),
+        ("gpu_memory_used", "40000", false),
+        ("gpu_power_usage", "0.8", true),
+        ("gpu_power_usage", "300", false),
+        ("vllm_kv_cache_usage", "80", true),
+        ("vllm_kv_cache_usage", "800m", false),
+        ("vllm_requests_waiting", "500m 80", false),
+    ] {
         for target in targets.split(' ') {
-            let found = offline(&json!([pods(target)]), &json!({}));
-            assert_eq!(found.contains(&"GM505"), is_found, "{target}");
+            let metric = metric("Pods", name, &json!({}), &average(target));
+            let found = offline(&json!([metric]), &json!({}));
+            assert_eq!(
+                found.iter().any(|it| it == "GM505"),
+                is_found,
+                "{name} {target}"
+            );
         }
     }
 }
@@ -167,7 +266,11 @@ fn gm506_compares_the_window_with_the_stabilisation() {
         let labels = json!({"window": window});
         let metric = metric("Pods", "gpu_memory_utilization", &labels, &average("50"));
         let found = offline(&json!([metric]), &over);
-        assert_eq!(found.contains(&"GM506"), is_found, "{window} {over}");
+        assert_eq!(
+            found.iter().any(|it| it == "GM506"),
+            is_found,
+            "{window} {over}"
+        );
     }
 }
 
@@ -179,7 +282,7 @@ fn gm509_is_about_hpas_without_a_metric_that_has_a_value_without_pods() {
     let (sum, target) = ("gpu_memory_utilization_sum", average("50"));
     let held = metric("External", sum, &json!({}), &target);
     assert_eq!(offline(&json!([held]), &zero), ["GM509"]);
-    assert_eq!(offline(&json!([pods("50"), queue]), &zero), ["GM512"]);
+    assert_eq!(offline(&json!([pods("50"), queue]), &zero), [""; 0]);
     // Whether 0 needs a feature gate depends on the version.
     for (minor, has_gate) in [(None, false), (Some(36), true), (Some(37), false)] {
         let found = hpa::check(&autoscaler(&json!([pods("50")]), &zero), None, minor);
@@ -204,17 +307,41 @@ fn gm509_is_also_a_zero_that_the_controller_did_not_make() {
     assert_eq!(found(0, &off, Some(37)), warning);
     assert_eq!(found(0, &off, None), warning);
     // With a minimum above zero this is how scaling is switched off.
-    assert_eq!(found(1, &off, Some(37)), []);
+    assert_eq!(found(1, &off, Some(37)), [Severity::Info]);
     let marked = json!({"type": "ScaledToZero", "status": "True", "reason": "ScaledToZero",
         "message": ""});
     assert_eq!(found(0, &marked, Some(37)), []);
 }
 
 #[test]
-fn gm512_is_a_note_about_more_than_one_metric() {
-    let hpa = autoscaler(&json!([pods("50"), pods("60")]), &json!({}));
+fn gm516_is_a_maximum_that_stops_the_hpa() {
+    let condition = json!({"type": "ScalingLimited", "status": "True", "reason": "TooManyReplicas", "message": ""});
+    let mut hpa = failing(&json!([pods("50")]), &json!({}), &condition);
+    hpa.status.replicas = Some(4);
+    hpa.status.values = vec![Some(100.0)];
     let found = &hpa::check(&hpa, None, None)[0];
-    assert_eq!((found.code, found.severity), ("GM512", Severity::Info));
+    assert_eq!((&*found.code, found.severity), ("GM516", Severity::Warning));
+    assert_eq!(found.message, "At its maximum: has 4, wants 8");
+}
+
+#[test]
+fn gm518_depends_on_the_version_of_the_cluster() {
+    let refused = |version: &str, minor, error| {
+        let found = hpa::refused("HorizontalPodAutoscaler a/b", Some(version), minor, error);
+        found.map(|it| it.message)
+    };
+    let gone = Some("autoscaling/v2beta2 is not served since Kubernetes 1.26".to_owned());
+    assert_eq!(refused("autoscaling/v2beta2", None, None), gone);
+    assert_eq!(refused("autoscaling/v2beta2", Some(37), None), gone);
+    assert_eq!(refused("autoscaling/v2beta2", Some(25), None), None);
+    assert_eq!(refused("autoscaling/v2", None, None), None);
+    let error = Some("unknown field targetAverageUtilization");
+    assert_eq!(refused("autoscaling/v2", None, error).as_deref(), error);
+    assert!(
+        refused("autoscaling/v3", None, None)
+            .unwrap()
+            .contains("autoscaling/v3")
+    );
 }
 
 #[test]
@@ -223,12 +350,17 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_the_message_of_the_controller() {
     for (version, kind, is_found) in [
         ("extensions/v1beta1", "Deployment", true),
         ("v1", "StatefulSet", true),
+        ("apps/v1beta2", "Deployment", false),
         ("apps/v1", "Deployment", false),
         ("v1", "ReplicationController", false),
         ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", false),
     ] {
         let found = offline(&json!([pods("50")]), &to(version, kind));
-        assert_eq!(found.contains(&"GM514"), is_found, "{version} {kind}");
+        assert_eq!(
+            found.iter().any(|it| it == "GM514"),
+            is_found,
+            "{version} {kind}"
+        );
     }
     let condition = json!({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "no matches for kind"});
     let hpa = failing(&json!([pods("50")]), &json!({}), &condition);
@@ -255,7 +387,7 @@ fn gm515_is_a_missing_value_that_no_other_finding_explains() {
     };
     let found = without("50", "FailedGetPodsMetric", Some(&of_other));
     assert_eq!(found, [""; 0]);
-    assert_eq!(unserved("50", "ScalingDisabled"), [""; 0]);
+    assert_eq!(unserved("50", "ScalingDisabled"), ["GM509"]);
     assert_eq!(unserved("95", "FailedGetPodsMetric"), ["GM504"]);
     for row in [
         "unable: the pods request no nvidia.com/gpu | gpu.resources",

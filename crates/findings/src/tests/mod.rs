@@ -4,6 +4,9 @@ mod around;
 mod configuration;
 mod hpa;
 mod registration;
+mod starts;
+
+use std::borrow::Cow;
 
 use ::hpa::Hpa;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -19,7 +22,7 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-fn codes_of(findings: impl IntoIterator<Item = Finding>) -> Vec<&'static str> {
+fn codes_of(findings: impl IntoIterator<Item = Finding>) -> Vec<Cow<'static, str>> {
     findings.into_iter().map(|it| it.code).collect()
 }
 
@@ -72,7 +75,7 @@ fn failing(metrics: &Value, over: &Value, condition: &Value) -> Hpa {
     Hpa::try_from(&object).unwrap()
 }
 
-fn offline(metrics: &Value, over: &Value) -> Vec<&'static str> {
+fn offline(metrics: &Value, over: &Value) -> Vec<Cow<'static, str>> {
     codes_of(super::hpa::check(&autoscaler(metrics, over), None, None))
 }
 

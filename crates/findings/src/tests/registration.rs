@@ -57,7 +57,7 @@ fn gm101_depends_on_the_answering_server_and_is_the_only_finding_there() {
         let found = registration::check(&all, pre, NOW);
         found
             .into_iter()
-            .map(|it| (it.code, it.command.is_some()))
+            .map(|it| (it.code.to_string(), it.command.is_some()))
             .collect::<Vec<_>>()
     };
     let other = [("GM101", false)];
@@ -74,12 +74,17 @@ fn gm101_depends_on_the_answering_server_and_is_the_only_finding_there() {
         // The unreachable server may be this one.
         (AnsweringServer::NoServer, &[], false, &unreached),
     ] {
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|(code, has)| ((*code).to_owned(), *has))
+            .collect();
         assert_eq!(check(of, home, pre), wanted, "{of:?} {home:?} {pre}");
     }
     let found = registration::check(&[theirs(AnsweringServer::Other)], true, NOW);
     let Finding {
         message, remedy, ..
     } = &found[0];
+    assert_eq!(found[0].severity, Severity::Info);
     let release = "monitoring/prometheus-adapter (Helm release monitoring/pa)";
     assert!(message.contains(release), "{message}");
     let page = "docs/migrate/prometheus-adapter.md";
@@ -144,7 +149,7 @@ fn gm102_is_an_unreachable_server_and_gm103_an_untrusted_certificate() {
     };
     let unverified = own(&insecure, &fine());
     assert_eq!(unverified.len(), 1);
-    let found = (unverified[0].code, unverified[0].severity);
+    let found = (&*unverified[0].code, unverified[0].severity);
     assert_eq!(found, ("GM103", Severity::Warning));
     assert_eq!(own(&json!({}), &fine()), []);
     // Reason: message | code: words of the remedy. `STATUS` is the beginning of a status.
@@ -176,7 +181,7 @@ fn gm102_is_an_unreachable_server_and_gm103_an_untrusted_certificate() {
         let [finding] = &found[..] else {
             panic!("{row}: {found:?}");
         };
-        let found = (finding.code, finding.severity);
+        let found = (&*finding.code, finding.severity);
         assert_eq!(found, (code, Severity::Error), "{row}");
         assert!(finding.remedy.contains(remedy), "{row}: {finding:?}");
     }
@@ -274,8 +279,40 @@ fn gm104_is_an_authority_that_expires_within_three_days_and_an_error_after_that(
         let mut registered = registered(&json!({}), condition);
         registered.authority_ends = Some(Timestamp::from_secs(NOW.secs() + hours * 3600));
         let found = registration::check(&[registered], false, NOW);
-        let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
+        let found: Vec<_> = found.iter().map(|it| (&*it.code, it.severity)).collect();
         let wanted: Vec<_> = wanted.into_iter().map(|it| ("GM104", it)).collect();
         assert_eq!(found, wanted, "{hours}");
     }
+}
+
+#[test]
+fn apiservices_with_one_fault_are_one_finding() {
+    let of = |name: &'static str, failure: Option<&str>| Registered {
+        name,
+        answers: AnsweringServer::NoServer,
+        service: read(
+            json!({"metadata": {"labels": {"app.kubernetes.io/name": registration::NAME}}}),
+        ),
+        failure: failure.map(str::to_owned),
+        ..registered(&json!({}), &fine())
+    };
+    // The APIService is still available although no server answers.
+    let refused =
+        Some("error trying to reach service: dial tcp 10.0.0.1:443: connect: connection refused");
+    let names = [
+        "v1beta2.custom.metrics.k8s.io",
+        "v1beta1.custom.metrics.k8s.io",
+        "v1beta1.external.metrics.k8s.io",
+    ];
+    let found = registration::check(&names.map(|name| of(name, refused)), false, NOW);
+    let [found] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(&*found.code, "GM102");
+    assert_eq!(found.object, format!("APIService {}", names.join(", ")));
+    assert!(found.remedy.starts_with("no process listens"), "{found:?}");
+    assert_eq!(
+        registration::check(&names.map(|name| of(name, None)), false, NOW),
+        []
+    );
 }

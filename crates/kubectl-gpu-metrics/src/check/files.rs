@@ -1,16 +1,13 @@
-//! Files: manifests and configurations, with one or more documents.
+//! Files: manifests, configurations and values of charts, with one or more documents.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use ::hpa::{Hpa, manifest};
-use configuration::retired;
 use configuration::{Config, Flags};
 use findings::codes::OF_TARGETS;
 use findings::hpa::ServedMetrics;
@@ -30,9 +27,6 @@ const SECTIONS: [&str; 6] = [
     "prometheus",
 ];
 
-/// Parts of the names of images that accept the server's flags.
-const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
-
 #[derive(Debug)]
 pub(super) struct File {
     path: String,
@@ -40,13 +34,24 @@ pub(super) struct File {
     documents: Vec<Value>,
 }
 
-/// Data of all files, against which each file is checked.
+/// What a cluster says, for the checks of files.
 #[derive(Default)]
-struct KnownOf<'f> {
+pub(super) struct Served {
+    /// The names of metrics; `None`: the built-in ones are assumed.
+    pub(super) names: Option<ServedMetrics>,
+    /// The minor version of Kubernetes.
+    pub(super) minor: Option<u32>,
+}
+
+/// The checks of all files, which depend on each other.
+struct Checks<'f> {
+    served: &'f Served,
+    report: &'f mut Report,
     hpas: Vec<(Hpa, &'f str)>,
     scaled_objects: Vec<ScaledObject>,
     /// The longest window that any configuration among them allows.
     longest: Option<Duration>,
+    rules: usize,
 }
 
 /// Reads files as YAML, which includes JSON, and lists those that cannot be read.
@@ -109,138 +114,182 @@ pub(crate) fn autoscalers(
     Ok(found)
 }
 
-/// Checks all files against the served names and the minor version of Kubernetes. HPAs of
-/// different files can conflict too.
-pub(super) fn check(
-    files: &[File],
-    (served, minor): (Option<&ServedMetrics>, Option<u32>),
-    report: &mut Report,
-) {
-    let mut known_of = KnownOf::default();
-    let (mut any_checked, mut any_broken) = (false, false);
+/// Checks all files. HPAs of different files can conflict too.
+pub(super) fn check(files: &[File], served: &Served, report: &mut Report) {
+    let mut checks = Checks {
+        served,
+        report,
+        hpas: Vec::new(),
+        scaled_objects: Vec::new(),
+        longest: None,
+        rules: 0,
+    };
     for file in files {
-        let before = report.findings.len();
-        let documents = file.documents.iter();
-        let checked: Vec<Checked> = documents
-            .map(|document| document_of(file, document, report, &mut known_of))
-            .collect();
-        for finding in &mut report.findings[before..] {
+        let before = checks.report.findings.len();
+        let mut is_any = false;
+        for document in &file.documents {
+            is_any |= checks.document(file, document);
+        }
+        for finding in &mut checks.report.findings[before..] {
             finding.file = Some(file.path.clone());
         }
-        any_checked |= checked.contains(&Checked::Yes);
-        any_broken |= checked.contains(&Checked::Broken);
-        if checked.iter().all(|it| *it == Checked::No) {
-            report.skipped.insert(Skipped::new(
+        checks.report.looked |= is_any;
+        if !is_any {
+            checks.report.skipped.insert(Skipped::new(
                 &*file.path,
                 "contains nothing that can be checked",
-                "name files with HorizontalPodAutoscalers, or a configuration",
+                "name files with HorizontalPodAutoscalers of autoscaling/v2, or a configuration",
             ));
         }
     }
-    report.looked = any_checked && !any_broken;
-    let hpas = &known_of.hpas;
-    if !hpas.is_empty() {
-        let codes: Vec<&str> = OF_TARGETS.iter().map(|code| code.id).collect();
-        let codes = codes.join(", ");
-        let skipped = Skipped::new(
-            format!("the scale targets of HPAs: workloads, pods, GPUs of nodes ({codes})"),
-            "files do not show them",
-            "check the cluster too: check -n NAMESPACE",
-        );
-        report.skipped.insert(skipped.of(OF_TARGETS));
-    }
-    let in_file = |mut finding: Finding, path: &str| {
-        finding.file = Some(path.to_owned());
-        finding
-    };
-    for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
-        let mut found = hpa::check(hpa, served, minor);
-        found.extend(hpa::too_long(hpa, known_of.longest));
-        let found = found.into_iter().map(|finding| in_file(finding, path));
-        report.findings.extend(found);
-    }
-    let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-    for finding in peers::ambiguous(&all, &known_of.scaled_objects) {
-        let of = hpas
-            .iter()
-            .find(|(hpa, _)| hpa.to_string() == finding.object);
-        let path = of.map_or("", |(_, path)| path);
-        report.findings.push(in_file(finding, path));
-    }
+    checks.autoscalers();
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checked {
-    Yes,
-    No,
-    Broken,
-}
+impl<'f> Checks<'f> {
+    /// Checks a document. Returns whether there is something to check in it.
+    fn document(&mut self, file: &'f File, document: &Value) -> bool {
+        let has_section = SECTIONS.iter().any(|key| document.get(key).is_some());
+        match document["kind"].as_str() {
+            None if document["rules"].is_object() => self.values(file, document),
+            None if has_section => {
+                self.configuration(&format!("File {}", file.path), &file.path, &file.text);
+            }
+            Some("HorizontalPodAutoscaler") => return self.autoscaler(file, document),
+            Some("ScaledObject") => self.scaled_object(document),
+            Some("ConfigMap") => return self.config_map(document),
+            _ => return false,
+        }
+        document["kind"] != "ScaledObject"
+    }
 
-fn document_of<'f>(
-    file: &'f File,
-    document: &Value,
-    report: &mut Report,
-    known: &mut KnownOf<'f>,
-) -> Checked {
-    let found = &mut report.findings;
-    let is_checked = match document["kind"].as_str() {
-        None if SECTIONS.iter().any(|key| document.get(key).is_some()) => {
-            let object = format!("File {}", file.path);
-            found.extend(known.configuration(&object, &file.path, &file.text));
-            true
+    fn autoscaler(&mut self, file: &'f File, document: &Value) -> bool {
+        let version = document["apiVersion"].as_str();
+        if version == Some("autoscaling/v1") {
+            let reason = "autoscaling/v1 scales on CPU only";
+            let remedy = "no action is needed: no metric of this server is in it";
+            self.report
+                .skipped
+                .insert(Skipped::new(object(document), reason, remedy));
+            return false;
         }
-        Some("HorizontalPodAutoscaler") => match autoscaler(document) {
-            Ok((_, mut hpa)) => {
-                if hpa.namespace.is_empty() {
-                    "default".clone_into(&mut hpa.namespace);
-                }
-                known.hpas.push((hpa, &file.path));
-                true
+        let read = autoscaler(document);
+        let error = read.as_ref().err().map(String::as_str);
+        let refused = hpa::refused(&object(document), version, self.served.minor, error);
+        self.report.findings.extend(refused);
+        if let Ok((_, mut hpa)) = read {
+            if hpa.namespace.is_empty() {
+                "default".clone_into(&mut hpa.namespace);
             }
-            Err(reason) => {
-                let what = format!("{} in {}", object(document), file.path);
-                let remedy = "correct the manifest: kube-apiserver accepts only valid objects of autoscaling/v2";
-                report.skipped.insert(Skipped::new(what, reason, remedy));
-                return Checked::Broken;
-            }
-        },
-        Some("ScaledObject") => {
-            let mut scaled_object = document.clone();
-            let metadata = scaled_object.pointer_mut("/metadata");
-            if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-                metadata.entry("namespace").or_insert("default".into());
-            }
-            known.scaled_objects.push(scaled_object);
-            true
+            self.hpas.push((hpa, &file.path));
         }
-        Some("ConfigMap") => {
-            let data = document["data"].as_object().into_iter().flatten();
-            let texts = data.filter_map(|(_, text)| text.as_str());
-            let configs = texts.filter(|text| {
-                let parsed = yaml::first_document::<Value>(text);
-                parsed.is_ok_and(|(it, _)| SECTIONS.iter().any(|key| it.get(key).is_some()))
-            });
-            let object = object(document);
-            let mut any = false;
-            for text in configs {
-                found.extend(known.configuration(&object, &object, text));
-                any = true;
+        true
+    }
+
+    fn scaled_object(&mut self, document: &Value) {
+        let mut scaled_object = document.clone();
+        let metadata = scaled_object.pointer_mut("/metadata");
+        if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+            metadata.entry("namespace").or_insert("default".into());
+        }
+        self.scaled_objects.push(scaled_object);
+        let what = format!("triggers of {}", object(document));
+        let reason = "KEDA asks for them, not kube-apiserver";
+        let remedy = "check the metric of a metrics-api trigger: docs/migrate/keda.md";
+        self.report
+            .skipped
+            .insert(Skipped::new(what, reason, remedy));
+    }
+
+    fn config_map(&mut self, document: &Value) -> bool {
+        let data = document["data"].as_object().into_iter().flatten();
+        let texts = data.filter_map(|(_, text)| text.as_str());
+        let configs = texts.filter(|text| {
+            let parsed = yaml::first_document::<Value>(text);
+            parsed.is_ok_and(|(it, _)| SECTIONS.iter().any(|key| it.get(key).is_some()))
+        });
+        let object = object(document);
+        let configs: Vec<&str> = configs.collect();
+        for text in &configs {
+            self.configuration(&object, &object, text);
+        }
+        !configs.is_empty()
+    }
+
+    /// The rules of a chart's values: `rules.custom`, `rules.external` and `rules.resource`.
+    fn values(&mut self, file: &File, document: &Value) {
+        let rules = &document["rules"];
+        let lists = [
+            ("rules", &rules["custom"]),
+            ("externalRules", &rules["external"]),
+            ("resourceRules", &rules["resource"]),
+        ];
+        let is_set = |it: &Value| match it {
+            Value::Null => false,
+            Value::Object(map) => !map.is_empty(),
+            _ => true,
+        };
+        let lists = lists.into_iter().filter(|(_, list)| is_set(list));
+        let config: serde_json::Map<String, Value> = lists
+            .map(|(key, list)| (key.to_owned(), list.clone()))
+            .collect();
+        let text = json!(config).to_string();
+        self.configuration(&format!("File {}", file.path), &file.path, &text);
+    }
+
+    fn configuration(&mut self, object: &str, file: &str, text: &str) {
+        let found = match Config::from_yaml(file, text, &Flags::default()) {
+            Err(error) => vec![config::refused(object, &error.to_string())],
+            Ok(read) => {
+                self.longest = self.longest.max(Some(read.policy.max_window));
+                self.rules += read.rules.usable.len() + read.external_rules.usable.len();
+                let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
+                config::check(object, &raw, &read.warnings)
             }
-            any
+        };
+        self.report.findings.extend(found);
+    }
+
+    /// The findings about all HPAs of the files.
+    fn autoscalers(self) {
+        let Self {
+            served,
+            report,
+            hpas,
+            ..
+        } = self;
+        let counts = [
+            (hpas.len(), "HorizontalPodAutoscalers"),
+            (self.rules, "rules"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        report
+            .checked
+            .extend(counts.map(|(count, what)| format!("{count} {what}")));
+        if !hpas.is_empty() {
+            let skipped = Skipped::new(
+                "the scale targets of HPAs: workloads and pods",
+                "files do not show them",
+                "check the cluster too: check -n NAMESPACE",
+            );
+            report.skipped.insert(skipped.of(OF_TARGETS));
         }
-        Some(_) => {
-            let words = words(document, is_named);
-            let is_ours = !words.is_empty();
-            let (_, sentences) = retired::take_out(words);
-            found.extend(config::flags(&object(document), &sentences));
-            is_ours
+        let in_file = |mut finding: Finding, path: &str| {
+            finding.file = Some(path.to_owned());
+            finding
+        };
+        for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
+            let mut found = hpa::check(hpa, served.names.as_ref(), served.minor);
+            found.extend(hpa::too_long(hpa, self.longest));
+            let found = found.into_iter().map(|finding| in_file(finding, path));
+            report.findings.extend(found);
         }
-        None => false,
-    };
-    if is_checked {
-        Checked::Yes
-    } else {
-        Checked::No
+        let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
+        for finding in peers::ambiguous(&all, &self.scaled_objects) {
+            let mut places = hpas.iter();
+            let of = places.find(|(hpa, _)| hpa.to_string() == finding.object);
+            let path = of.map_or("", |(_, path)| path);
+            report.findings.push(in_file(finding, path));
+        }
     }
 }
 
@@ -254,62 +303,9 @@ fn object(document: &Value) -> String {
     format!("{kind} {}/{name}", text("/metadata/namespace", "default"))
 }
 
+/// An HPA of `autoscaling/v2`, or of the older `v2beta2` with the same fields.
 fn autoscaler(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
     let mut document = document.clone();
-    match document["apiVersion"].as_str() {
-        // For the checks here, v2beta2 is the same.
-        Some("autoscaling/v2beta2") => document["apiVersion"] = "autoscaling/v2".into(),
-        Some("autoscaling/v2") => {}
-        other => return Err(format!("is of apiVersion {}", other.unwrap_or("none"))),
-    }
+    document["apiVersion"] = "autoscaling/v2".into();
     manifest::read(&document)
-}
-
-impl KnownOf<'_> {
-    fn configuration(&mut self, object: &str, file: &str, text: &str) -> Vec<Finding> {
-        match Config::from_yaml(file, text, &Flags::default()) {
-            Err(error) => vec![config::refused(object, &error.to_string())],
-            Ok(read) => {
-                self.longest = self.longest.max(Some(read.policy.max_window));
-                let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
-                config::check(object, &raw, &read.warnings)
-            }
-        }
-    }
-}
-
-/// The value of a flag on a command line, in the same word or the next one.
-pub(super) fn value<'w>(words: &'w [OsString], flag: &str) -> Option<&'w str> {
-    let mut words = words.iter().filter_map(|word| word.to_str());
-    let word = words.find(|word| word.split('=').next() == Some(flag))?;
-    let value = word.split_once('=').map(|(_, value)| value);
-    value.or_else(|| words.next())
-}
-
-/// Whether an image has the name of this server or of prometheus-adapter.
-fn is_named(image: &str) -> bool {
-    IMAGES.iter().any(|name| image.contains(name))
-}
-
-/// The command line of a Deployment behind the server's Service. If no image has a known
-/// name, as in a mirror, all containers count.
-pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
-    let document = serde_json::to_value(deployment).unwrap_or_default();
-    let named = words(&document, is_named);
-    match named.is_empty() {
-        true => words(&document, |_| true),
-        false => named,
-    }
-}
-
-fn words(document: &Value, is_ours: impl Fn(&str) -> bool) -> Vec<OsString> {
-    let containers = document.pointer("/spec/template/spec/containers");
-    let containers = containers.and_then(Value::as_array).into_iter().flatten();
-    let ours = containers.filter(|it| is_ours(it["image"].as_str().unwrap_or_default()));
-    let words = ours.flat_map(|it| [&it["command"], &it["args"]]);
-    let words = words.flat_map(|list| list.as_array().into_iter().flatten());
-    words
-        .filter_map(Value::as_str)
-        .map(OsString::from)
-        .collect()
 }

@@ -1,35 +1,29 @@
 //! Checks of a cluster, with the user's rights.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::core::{Selector, SelectorExt as _};
 
 use cluster_state::error::CallError;
 use configuration::CERTIFICATE_SECRET;
-use configuration::retired;
-use findings::codes::{GM201, GM602, OF_DATA};
-use findings::hpa::ServedMetrics;
-use findings::rights::{Installed, ReadRight, Right, right};
+use findings::codes::{GM201, GM517, OF_DATA};
+use findings::registration::NAME;
+use findings::rights::Installed;
 use findings::source;
-use findings::{Finding, Report, Skipped, codes, config};
-use gpu_metrics::resources::GpuResources;
+use findings::{Finding, Report, Skipped, codes, starts};
+use gpu_metrics::devices::DeviceList;
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::values::{FindingList, List};
+use crate::values::{CUSTOM, FindingList, List};
 use cluster_checks::paths::{minor_version, within};
 use cluster_checks::{Inspection, ReadAnswer, ServerService};
 
-use super::files::{value, words_behind};
-use super::network::{self, labels_of_pods};
+use super::files::Served;
 use super::{CheckArgs, targets};
-
-static READ_DEPLOYMENTS: ReadRight =
-    right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
-static READ_FINDINGS: ReadRight =
-    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(OF_DATA);
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
@@ -71,23 +65,39 @@ pub(crate) async fn look_at(
     inspection
         .resource_registration(registration.home.as_ref())
         .await?;
-    let gpus = match pre {
-        true => GpuResources::default(),
-        false => installed(&mut inspection, registration.home.as_ref()).await?,
-    };
-    targets::check(&mut inspection, &hpas, &gpus).await?;
-    Ok(inspection.done())
+    if !pre {
+        installed(&mut inspection, registration.home.as_ref()).await?;
+    }
+    targets::check(&mut inspection, &hpas).await?;
+    inspection.starts(namespace).await?;
+    name_holders(&mut inspection.report, cluster).await;
+    let mut report = inspection.done();
+    report.fold();
+    Ok(report)
 }
 
-/// Checks the installed server. Returns the resources that it counts as GPUs.
+/// Adds who holds idle GPUs to the finding that replicas cannot start.
+async fn name_holders(report: &mut Report, cluster: &Cluster) {
+    let mut waiting = report.findings.iter_mut().filter(|it| it.code == GM517.id);
+    let Some(first) = waiting.next() else {
+        return;
+    };
+    if let Ok(DeviceList { items, .. }) = cluster.read(&format!("{CUSTOM}/devices")).await
+        && let Some(holders) = starts::idle_holders(&items)
+    {
+        for finding in [first].into_iter().chain(waiting) {
+            finding.message.push_str(&format!("; {holders}"));
+        }
+    }
+}
+
+/// Checks the installed server.
 async fn installed(
     inspection: &mut Inspection<'_>,
     home: Option<&ServerService>,
-) -> Result<GpuResources, Failure> {
-    let mut deployments = Vec::new();
+) -> Result<(), Failure> {
     if let Some(home) = home {
-        deployments = behind(inspection, home).await?;
-        for deployment in &deployments {
+        for deployment in &behind(inspection, home).await? {
             server(inspection, home, deployment).await;
         }
     } else {
@@ -99,37 +109,30 @@ async fn installed(
         inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     let apiservice = home.and_then(|home| home.server.registered.first().copied());
-    let gpus = data(inspection, apiservice).await?;
-    if let Some(home) = home {
-        network::check(inspection, &home.server.namespace, &deployments).await?;
-    }
-    Ok(gpus)
+    data(inspection, apiservice).await
 }
 
-/// The served names and the minor version of Kubernetes, for files. Without a cluster the
-/// names are the built-in ones, which is noted.
-pub(super) async fn served_for_files(
-    args: &CheckArgs,
-    report: &mut Report,
-) -> (Option<ServedMetrics>, Option<u32>) {
+/// What the cluster serves, for files. Without a cluster the names are the built-in ones,
+/// which is noted.
+pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> Served {
     let asked = async {
         let cluster = args.cluster.connect().await?;
         let mut inspection = Inspection::new(&cluster.client);
-        let served = inspection.served(&[]).await?;
+        let names = inspection.served(&[]).await?;
         let minor = minor_version(inspection.client).await;
-        Ok::<_, Failure>((served, minor, inspection.report.skipped))
+        Ok::<_, Failure>((Served { names, minor }, inspection.report.skipped))
     };
     match asked.await {
-        Ok((served, minor, skipped)) => {
+        Ok((served, skipped)) => {
             report.skipped.extend(skipped);
-            (served, minor)
+            served
         }
         Err(error) => {
             let what = "names of metrics beside the built-in ones";
             let remedy = "name a reachable cluster, or use --offline";
             let skipped = Skipped::new(what, error.to_string(), remedy);
             report.skipped.insert(skipped.of(&[&codes::GM501]));
-            (None, None)
+            Served::default()
         }
     }
 }
@@ -143,7 +146,7 @@ async fn behind(
     let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
     let what = format!("Deployments of {namespace}");
     let found = inspection
-        .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
+        .read::<List<Deployment>>(&path, &what, &[&GM201])
         .await?;
     let Some(found) = found.found() else {
         return Ok(Vec::new());
@@ -157,27 +160,18 @@ async fn behind(
     if behind.is_empty() {
         let service = &home.server.service;
         let skipped = Skipped::new(
-            "rights and flags of the server",
+            "rights of the server",
             format!("no Deployment owns the pods that Service {namespace}/{service} selects"),
             "run the server in a Deployment, or compare its labels with the selector",
         );
-        inspection
-            .report
-            .skipped
-            .insert(skipped.of(READ_DEPLOYMENTS.codes));
+        inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     Ok(behind)
 }
 
-/// The server's rights and flags, from a Deployment behind its Service.
+/// The server's rights, from a Deployment behind its Service.
 async fn server(inspection: &mut Inspection<'_>, home: &ServerService, deployment: &Deployment) {
-    let name = deployment.metadata.name.as_deref().unwrap_or("?");
-    let object = format!("Deployment {}/{name}", home.server.namespace);
-    let words = words_behind(deployment);
-    let secret = secret(&words);
-    let (_, sentences) = retired::take_out(words);
-    let found = config::flags(&object, &sentences);
-    inspection.report.findings.extend(found);
+    let secret = secret(&words_behind(deployment));
     let spec = deployment.spec.as_ref();
     let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
     let installed = Installed {
@@ -188,33 +182,59 @@ async fn server(inspection: &mut Inspection<'_>, home: &ServerService, deploymen
     inspection.server_rights(&installed).await;
 }
 
+/// The command line of a Deployment behind the server's Service. If no image has the name of
+/// this server or of prometheus-adapter, as in a mirror, all containers count.
+pub(super) fn words_behind(deployment: &Deployment) -> Vec<String> {
+    let spec = deployment.spec.as_ref();
+    let spec = spec.and_then(|it| it.template.spec.as_ref());
+    let containers = spec.map_or(&[][..], |it| &it.containers);
+    let is_named = |it: &&Container| {
+        let image = it.image.as_deref().unwrap_or_default();
+        ["prometheus-adapter", NAME]
+            .iter()
+            .any(|name| image.contains(name))
+    };
+    let is_any_named = containers.iter().any(|it| is_named(&it));
+    let counting = containers.iter().filter(|it| !is_any_named || is_named(it));
+    let words = counting.flat_map(|it| [&it.command, &it.args]).flatten();
+    words.flatten().cloned().collect()
+}
+
+/// The value of a flag on a command line, in the same word or the next one.
+fn value<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
+    let mut words = words.iter().map(String::as_str);
+    let word = words.find(|word| word.split('=').next() == Some(flag))?;
+    let value = word.split_once('=').map(|(_, value)| value);
+    value.or_else(|| words.next())
+}
+
+fn labels_of_pods(deployment: &Deployment) -> Option<BTreeMap<String, String>> {
+    let template = &deployment.spec.as_ref()?.template;
+    template.metadata.as_ref()?.labels.clone()
+}
+
 /// The Secret in which a server with this command line keeps its certificates; `None` if
 /// the certificates are provided.
-pub(super) fn secret(words: &[OsString]) -> Option<String> {
+pub(super) fn secret(words: &[String]) -> Option<String> {
     let value = |flag| value(words, flag);
     let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
     let secret = value("--certificate-secret").unwrap_or(CERTIFICATE_SECRET);
     (!is_given).then(|| secret.to_owned())
 }
 
-/// Reports the server's findings about its data, read through an APIService. Returns the
-/// resources by which pods request GPUs; the defaults if the server does not report them.
+/// Reports the server's findings about its data, read through an APIService, and takes over
+/// the resources by which pods request GPUs.
 pub(crate) async fn data(
     inspection: &mut Inspection<'_>,
     apiservice: Option<&'static str>,
-) -> Result<GpuResources, Failure> {
+) -> Result<(), Failure> {
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
-    let what = source::checks_of(OF_DATA);
-    let right = Right {
-        group,
-        ..READ_FINDINGS.right
-    };
-    let right = right.checks(READ_FINDINGS.codes);
-    let answer = inspection.read::<FindingList>(&path, &what, &right).await?;
-    let found = match answer {
-        ReadAnswer::Skipped => return Ok(GpuResources::default()),
+    // Only the server knows which of its checks it could not make.
+    let answer = inspection.read::<FindingList>(&path, source::CHECKED, &[]);
+    match answer.await? {
+        ReadAnswer::Skipped => {}
         ReadAnswer::Absent => {
             let reason = apiservice.map_or(
                 "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings",
@@ -222,25 +242,14 @@ pub(crate) async fn data(
             );
             let skipped = source::unseen(reason, "install or upgrade gpu-metrics-apiserver");
             inspection.report.skipped.insert(skipped);
-            return Ok(GpuResources::default());
         }
-        ReadAnswer::Found(found) => found,
-    };
-    let resources = found.gpu_resources();
-    inspection.report.skipped.extend(found.skipped);
-    for it in found.items {
-        match codes::find(&it.code) {
-            Some(code) => inspection.report.findings.push(
-                Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
-            ),
-            None => {
-                let what = format!("{} of {}, a code of a newer server", it.code, it.object);
-                let skipped = Skipped::new(what, it.message, it.remedy);
-                inspection.report.skipped.insert(skipped);
-            }
+        ReadAnswer::Found(found) => {
+            inspection.gpus = found.gpu_resources();
+            inspection.report.skipped.extend(found.skipped);
+            inspection.report.findings.extend(found.items);
         }
     }
-    Ok(resources)
+    Ok(())
 }
 
 /// The first part of the message that GPU data is missing; the cause follows.
@@ -263,8 +272,7 @@ pub(crate) async fn about_data(cluster: &Cluster) -> Result<Report, Failure> {
 
 /// Findings about the server itself are no cause.
 fn cause(report: Report) -> Option<(String, String)> {
-    let mut skipped = report.skipped.into_iter();
-    let unseen = skipped.find(|it| it.what == source::unseen_checks())?;
+    let unseen = source::unread(&report)?.clone();
     let is_of_data = |it: &Finding| OF_DATA.iter().any(|code| code.id == it.code);
     let cause = report.findings.into_iter().find(is_of_data);
     Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))

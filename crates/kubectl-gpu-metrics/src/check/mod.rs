@@ -2,7 +2,6 @@
 
 pub(super) mod files;
 pub(super) mod live;
-mod network;
 mod targets;
 
 use std::path::PathBuf;
@@ -14,10 +13,11 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use apimachinery::duration::parse_duration;
-use findings::{Finding, Report, Severity, codes};
+use findings::{Finding, Report, Severity, Skipped, codes};
 
 use super::Failure;
 use super::cluster::ClusterArgs;
+use super::document::{self, Document, text};
 use super::terminal::print;
 
 /// A valid autoscaler, which `demo` writes for its users.
@@ -40,8 +40,8 @@ Examples:
   check --explain GM504"
 )]
 pub struct CheckArgs {
-    /// Manifests (HPAs, ConfigMaps, Deployments) and configuration files of this server or
-    /// of prometheus-adapter. Without files, the cluster is checked
+    /// Manifests (HPAs, ConfigMaps), configuration files and values of the charts of this
+    /// server or of prometheus-adapter. Without files, the cluster is checked
     files: Vec<PathBuf>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace")]
@@ -58,7 +58,7 @@ pub struct CheckArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: CheckOutput,
-    /// Lowest severity of a finding that makes the exit code 1
+    /// Exit with 1 from this severity on
     #[arg(long, default_value = "error", value_parser = severity())]
     fail_on: Severity,
     /// Print the page of a code, and check nothing
@@ -105,9 +105,10 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
         (false, true) => Ok(()),
-        (false, false) => Err(Failure::Unchecked(
-            "the requested checks could not run, or not all of them".to_owned(),
-        )),
+        (false, false) => Err(Failure::Unchecked(format!(
+            "{} checks did not run: see above",
+            report.skipped.len()
+        ))),
     }
 }
 
@@ -140,36 +141,94 @@ async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
 async fn files(args: &CheckArgs) -> Result<Report, Failure> {
     let (documents, broken) = files::read(&args.files);
     let mut report = Report::default();
-    let (served, minor) = if args.offline {
-        (None, None)
-    } else {
-        live::served_for_files(args, &mut report).await
+    let served = match args.offline {
+        true => files::Served::default(),
+        false => live::served_for_files(args, &mut report).await,
     };
-    files::check(&documents, (served.as_ref(), minor), &mut report);
+    files::check(&documents, &served, &mut report);
     report.looked &= broken.is_empty();
     report.skipped.extend(broken);
     report.sort();
     Ok(report)
 }
 
-pub(crate) const fn mark(severity: Severity) -> &'static str {
+const fn shown(severity: Severity) -> document::Severity {
     match severity {
-        Severity::Error => "×",
-        Severity::Warning => "‼",
-        Severity::Info => "i",
+        Severity::Error => document::Severity::Error,
+        Severity::Warning => document::Severity::Warning,
+        Severity::Info => document::Severity::Note,
+    }
+}
+
+/// A report as a document, the worst finding first.
+fn document(report: &Report) -> Document {
+    let mut document = Document::new("check");
+    let counts = report.counts();
+    let named = Severity::ALL
+        .into_iter()
+        .zip(["errors", "warnings", "notes"]);
+    let said = counts.iter().zip(named.clone());
+    let said: Vec<String> = said
+        .map(|(count, (_, name))| format!("{name}: {count}"))
+        .collect();
+    let worst = counts.iter().zip(named).find(|(count, _)| **count > 0);
+    let unknown = !report.looked || !report.skipped.is_empty();
+    let severity = match worst {
+        Some((_, (severity, _))) => shown(severity),
+        None if unknown => document::Severity::Unknown,
+        None => document::Severity::Good,
+    };
+    document.findings(found(report));
+    let skipped = report.skipped.len();
+    let said = format!("{}; skipped: {skipped}", said.join(", "));
+    document.verdict(severity, said);
+    let checked = report.checked.iter().map(|it| format!("checked: {it}"));
+    let hint = "kubectl gpu-metrics check --explain CODE prints the page of a code".to_owned();
+    let hint = (!report.findings.is_empty()).then_some(hint);
+    document.notes(checked.chain(hint));
+    document
+}
+
+/// The findings, and below them what could not be checked.
+pub(crate) fn found(report: &Report) -> Vec<document::Finding> {
+    let found = report.findings.iter().map(of_finding);
+    found.chain(report.skipped.iter().map(of_skipped)).collect()
+}
+
+fn of_finding(it: &Finding) -> document::Finding {
+    document::Finding {
+        severity: shown(it.severity),
+        code: it.code.to_string(),
+        object: place(it),
+        message: it.message.clone(),
+        remedy: it.remedy.clone(),
+        command: it.command.clone(),
+        more: Some(it.url.to_string()),
+        consequences: it.consequences.iter().map(of_finding).collect(),
+    }
+}
+
+fn of_skipped(it: &Skipped) -> document::Finding {
+    document::Finding {
+        severity: document::Severity::Unknown,
+        code: String::new(),
+        object: format!("Skipped: {}", it.what),
+        message: it.reason.clone(),
+        remedy: it.remedy.clone(),
+        command: None,
+        more: None,
+        consequences: Vec::new(),
     }
 }
 
 fn page(report: &Report, output: CheckOutput, success: bool) -> String {
     match output {
         CheckOutput::Json => {
-            let Report {
-                findings, skipped, ..
-            } = report;
-            let value = json!({"success": success, "findings": findings, "skipped": skipped});
+            let mut value = json!(report);
+            value["success"] = success.into();
             serde_json::to_string_pretty(&value).unwrap_or_default()
         }
-        CheckOutput::Text => text(report).trim_end().to_owned(),
+        CheckOutput::Text => text::lines(&document(report), &text::Layout::default()).join("\n"),
         CheckOutput::Short => lines(report, |it| {
             let name = it.severity.name();
             format!("{} {name} {}: {}", it.code, place(it), it.message)
@@ -180,34 +239,10 @@ fn page(report: &Report, output: CheckOutput, success: bool) -> String {
 
 fn place(finding: &Finding) -> String {
     match &finding.file {
+        Some(file) if finding.object == format!("File {file}") => finding.object.clone(),
         Some(file) => format!("{} in {file}", finding.object),
         None => finding.object.clone(),
     }
-}
-
-fn text(report: &Report) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for it in &report.findings {
-        let head = format!("{} {}  {}", mark(it.severity), it.code, place(it));
-        let mut part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
-        if let Some(command) = &it.command {
-            part.push_str(&format!("    {command}\n"));
-        }
-        part.push_str(&format!("  {}, or: check --explain {}\n", it.url, it.code));
-        parts.push(part);
-    }
-    for it in &report.skipped {
-        parts.push(format!(
-            "- skipped: {}\n  {}\n  → {}\n",
-            it.what, it.reason, it.remedy
-        ));
-    }
-    let [errors, warnings, notes] = report.counts();
-    parts.push(format!(
-        "errors: {errors}, warnings: {warnings}, notes: {notes}; skipped: {}",
-        report.skipped.len()
-    ));
-    parts.join("\n")
 }
 
 fn lines(report: &Report, line: impl Fn(&Finding) -> String) -> String {

@@ -19,11 +19,17 @@ rules:
   metricsQuery: sum(rate(<<.Series>>[2m])) by (<<.GroupBy>>)
 ";
 
-const DEPLOYMENT: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: adapter, namespace: monitoring}
-spec: {template: {spec: {containers: [{image: registry.k8s.io/prometheus-adapter:v0.12.0, args: [--logtostderr=true, --v=4]}]}}}
+/// Values of prometheus-adapter's chart.
+const OF_CHART: &str = "
+logLevel: 4
+prometheus: {url: http://prometheus.monitoring.svc, port: 9090}
+rules:
+  default: false
+  custom:
+  - seriesQuery: requests_total
+    metricsQuery: sum(rate(<<.Series>>[2m])) by (<<.GroupBy>>)
+  external: []
+  resource: {}
 ";
 
 fn report(texts: &[&str]) -> Report {
@@ -35,13 +41,17 @@ fn report(texts: &[&str]) -> Report {
         std::fs::write(path, text).unwrap();
     }
     let mut report = Report::default();
-    files::check(&files::read(&paths).0, (None, None), &mut report);
+    files::check(
+        &files::read(&paths).0,
+        &files::Served::default(),
+        &mut report,
+    );
     report.sort();
     report
 }
 
 fn codes_of(report: &Report) -> Vec<&str> {
-    report.findings.iter().map(|it| it.code).collect()
+    report.findings.iter().map(|it| &*it.code).collect()
 }
 
 #[test]
@@ -60,12 +70,9 @@ fn documents_of_all_kinds_are_checked_in_one_file_or_several() {
         (vec![HPA, &again], vec!["GM507", "GM507"]),
         (vec![RULES], vec!["GM601"]),
         (vec![&map], vec!["GM601"]),
-        (vec![DEPLOYMENT], vec!["GM602"]),
+        (vec![OF_CHART], vec!["GM601"]),
         (vec!["gpu: {window: soon}"], vec!["GM601"]),
-        (
-            vec![&format!("{high}---{DEPLOYMENT}---{RULES}")],
-            vec!["GM504", "GM602"],
-        ),
+        (vec![&format!("{high}---{RULES}")], vec!["GM504"]),
     ] {
         let report = report(&texts);
         // A configuration is one document.
@@ -77,7 +84,7 @@ fn documents_of_all_kinds_are_checked_in_one_file_or_several() {
         assert!(report.looked);
     }
     // The level decides what counts: this is a warning.
-    let report = report(&[DEPLOYMENT]);
+    let report = report(&[RULES]);
     assert!(!report.has(Severity::Error));
     assert!(report.has(Severity::Warning) && report.has(Severity::Info));
 }
@@ -147,7 +154,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     for (output, begins) in [
         (
             CheckOutput::Text,
-            "× GM504  HorizontalPodAutoscaler team-a/llm-server in a,b.yaml\n",
+            "× GM504 HorizontalPodAutoscaler team-a/llm-server in a,b.yaml\n",
         ),
         (
             CheckOutput::Short,
@@ -167,6 +174,46 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     }
 }
 
+#[test]
+fn manifests_that_kube_apiserver_refuses_are_errors_and_scaled_objects_are_not_checked() {
+    let older = HPA.replace("autoscaling/v2", "autoscaling/v2beta2");
+    let unknown = HPA.replace("averageValue", "averageValu");
+    for text in [&older, &unknown] {
+        let report = report(&[text]);
+        assert_eq!(codes_of(&report), ["GM518"], "{text}");
+        assert!(report.looked);
+    }
+    let of_keda = "kind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: a}}\n";
+    let report = report(&[of_keda]);
+    assert!(!report.looked && report.findings.is_empty(), "{report:?}");
+}
+
+#[test]
+fn what_follows_from_a_cause_is_below_it_and_what_has_its_own_cause_is_not() {
+    let finding = |code: &codes::Code, message: &str| Finding::new(code, "a", message, "mend it");
+    let mut report = Report {
+        findings: vec![
+            finding(&codes::GM103, "x509"),
+            finding(&codes::GM201, "may not patch"),
+            finding(&codes::GM515, "no value"),
+            finding(&codes::GM515, "the pods request no nvidia.com/gpu"),
+        ],
+        looked: true,
+        ..Report::default()
+    };
+    report.sort();
+    report.fold();
+    assert_eq!(codes_of(&report), ["GM201", "GM515"]);
+    let below: Vec<&str> = report.findings[0]
+        .consequences
+        .iter()
+        .map(|it| &*it.code)
+        .collect();
+    assert_eq!(below, ["GM103", "GM515"]);
+    let page = page(&report, CheckOutput::Text, false);
+    assert!(page.starts_with("× GM201 a\n"), "{page}");
+}
+
 /// The report on the data of a server with these findings, and the resources that are GPUs.
 async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     let kube = FakeKube::start().await;
@@ -177,8 +224,8 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     let client = client.unwrap();
     let mut inspection = Inspection::new(&client);
     let name = "v1beta1.custom.metrics.k8s.io";
-    let resources = live::data(&mut inspection, Some(name)).await.unwrap();
-    (inspection.report, resources)
+    live::data(&mut inspection, Some(name)).await.unwrap();
+    (inspection.report, inspection.gpus)
 }
 
 #[tokio::test]
@@ -195,11 +242,11 @@ async fn findings_of_the_server_are_reported_and_an_older_server_is_named() {
     let (report, resources) = told(Some(list)).await;
     assert_eq!(resources.to_string(), "example.com/a100");
     let found = &report.findings[0];
-    assert_eq!((found.code, found.severity), ("GM401", Severity::Warning));
-    assert_eq!(found.url, codes::GM401.url);
+    assert_eq!((&*found.code, found.severity), ("GM401", Severity::Warning));
+    // A code of a newer server is reported as it is.
+    assert_eq!(codes_of(&report), ["GM401", "GM999"]);
     let skipped: Vec<&str> = report.skipped.iter().map(|it| it.what.as_str()).collect();
-    let newer = "GM999 of GPUs, a code of a newer server";
-    assert_eq!(skipped, [newer, "the rest"]);
+    assert_eq!(skipped, ["the rest"]);
     let (older, resources) = told(None).await;
     assert_eq!(resources, GpuResources::default());
     assert_eq!(older.findings, []);
@@ -214,7 +261,7 @@ fn the_secret_is_found_for_any_image_name_and_not_taken_from_a_sidecar() {
     let secret = |containers: serde_json::Value| {
         let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
         let deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
-        live::secret(&files::words_behind(&deployment))
+        live::secret(&live::words_behind(&deployment))
     };
     let container = |image: &str, arg: &str| json!({"name": "a", "image": image, "args": [arg]});
     let default = Some("gpu-metrics-apiserver-certificates".to_owned());

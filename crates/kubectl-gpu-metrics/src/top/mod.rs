@@ -338,7 +338,6 @@ mod tests {
     use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::FakeKube;
-    use findings::source::unseen_checks;
     use gpu_metrics::devices::DevicesOf;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
@@ -357,7 +356,7 @@ mod tests {
             let (args, cluster) = (TopArgs::all(what, everywhere, None), &cluster);
             async move { Found::read(&args, cluster).await }
         };
-        let skipped = json!([{"what": unseen_checks(), "reason": "Prometheus is away", "remedy": "start it"}]);
+        let skipped = json!([{"what": "data", "codes": ["GM401"], "reason": "Prometheus is away", "remedy": "start it"}]);
         let findings = &format!("{CUSTOM}/findings");
         kube.document(findings, json!({"items": [], "skipped": skipped}));
         for (what, everywhere) in [

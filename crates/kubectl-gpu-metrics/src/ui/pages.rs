@@ -9,10 +9,11 @@ use hpa::health::Health;
 
 use super::frame::Ask;
 use crate::Failure;
+use crate::check::found;
 use crate::check::live::{about_data, look_at};
 use crate::document::cell::{Cell, Reference, Unit};
 use crate::document::table::{Column, ColumnOf, Table, of};
-use crate::document::{Document, Fact, Finding, Severity};
+use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::Decision;
 use crate::explain::{ExplainedMetric, ExplainedObject, failure, value};
 use crate::top::autoscalers::{self, severity};
@@ -20,7 +21,7 @@ use crate::top::columns::Row;
 use crate::top::read::{Found, of_no_node, rows};
 use crate::top::{self, TopArgs, What};
 use crate::values::{EXTERNALLY, FindingList};
-use findings::{Report, codes};
+use findings::codes;
 
 /// The autoscalers that need a person, and the GPUs of each node.
 pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
@@ -180,35 +181,6 @@ pub(super) async fn findings(ask: Arc<Ask>) -> Result<Document, Failure> {
     }
     document.findings(found(&report));
     Ok(document)
-}
-
-/// The findings, and below them what could not be checked.
-fn found(report: &Report) -> Vec<Finding> {
-    let found = report.findings.iter().map(|it| Finding {
-        severity: match it.severity {
-            findings::Severity::Error => Severity::Error,
-            findings::Severity::Warning => Severity::Warning,
-            findings::Severity::Info => Severity::Note,
-        },
-        code: it.code.to_owned(),
-        object: it.object.clone(),
-        message: it.message.clone(),
-        remedy: it.remedy.clone(),
-        command: it.command.clone(),
-        more: Some(it.url.to_owned()),
-        consequences: Vec::new(),
-    });
-    let skipped = report.skipped.iter().map(|it| Finding {
-        severity: Severity::Unknown,
-        code: String::new(),
-        object: format!("Skipped: {}", it.what),
-        message: it.reason.clone(),
-        remedy: it.remedy.clone(),
-        command: None,
-        more: None,
-        consequences: Vec::new(),
-    });
-    found.chain(skipped).collect()
 }
 
 /// The page of a code, as it is written.

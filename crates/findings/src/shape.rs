@@ -1,0 +1,214 @@
+//! What number a metric is: its unit, its range, and whether replicas change it.
+
+use ::hpa::Hpa;
+use ::hpa::hpa::{Metric, MetricSource};
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::external::{ExternalMetrics, Reach};
+use gpu_metrics::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+
+/// The metrics of an HPA except CPU and memory.
+pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
+    let of_server = |metric: &&Metric| !matches!(metric.source, MetricSource::Resource { .. });
+    hpa.metrics.iter().filter(of_server).collect()
+}
+
+/// The measure of a built-in metric; `None` for other metrics.
+pub(super) fn measure(metric: &Metric) -> Option<Measure> {
+    if let MetricSource::External { .. } = metric.source {
+        return external(metric).map(|(measure, _)| measure);
+    }
+    let name = metric.source.name();
+    let mut known = metrics::built_in().into_iter();
+    Some(known.find(|spec| spec.name == name)?.measure)
+}
+
+/// Whether it is an external metric over all GPUs of the cluster, which has a value
+/// without pods.
+pub(super) fn is_of_cluster(metric: &Metric) -> bool {
+    external(metric).is_some_and(|(_, reach)| reach != Reach::Namespace)
+}
+
+/// The measure and the devices of a built-in external metric.
+fn external(metric: &Metric) -> Option<(Measure, Reach)> {
+    let MetricSource::External { metric, .. } = &metric.source else {
+        return None;
+    };
+    let known = ExternalMetrics::new(metrics::built_in().into());
+    let (_, spec, reach) = known.named(metric)?;
+    Some((spec.measure, reach))
+}
+
+/// The value of a setting in the metric's selector.
+pub(super) fn setting<'m>(metric: &'m Metric, key: &str) -> Option<&'m str> {
+    let labels = metric.source.selector()?.match_labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+/// The unit of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// 0 to 100.
+    Percent,
+    /// 0 to 1.
+    Ratio,
+    Mebibytes,
+    Watts,
+    /// Of devices, of requests.
+    Number,
+}
+
+/// What further replicas make of a value while the load stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trend {
+    /// A mean, which falls.
+    Falls,
+    /// A mean over active GPUs, which idle ones do not lower.
+    StaysMean,
+    /// A sum or a count, which is as high as before.
+    StaysTotal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) unit: Unit,
+    pub(super) trend: Trend,
+}
+
+/// The ends of the names of the metrics of presets.
+const OF_PRESETS: [(&str, Shape); 3] = [
+    ("_kv_cache_usage", Shape::new(Unit::Ratio, Trend::Falls)),
+    (
+        "_requests_waiting",
+        Shape::new(Unit::Number, Trend::StaysTotal),
+    ),
+    (
+        "_requests_running",
+        Shape::new(Unit::Number, Trend::StaysTotal),
+    ),
+];
+
+/// The preset whose series are means over the pods of a pool.
+const OF_MEANS: &str = "inference_pool_requests_";
+
+impl Shape {
+    const fn new(unit: Unit, trend: Trend) -> Self {
+        Self { unit, trend }
+    }
+
+    /// The shape of a built-in metric, or one of a preset; `None`: it is not known.
+    pub(super) fn of(metric: &Metric) -> Option<Self> {
+        let Some(measure) = measure(metric) else {
+            let name = metric.source.name();
+            let mut known = OF_PRESETS.into_iter();
+            let (_, shape) = known.find(|(end, _)| name.ends_with(end))?;
+            return (!name.starts_with(OF_MEANS)).then_some(shape);
+        };
+        let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
+        Some(match measure {
+            Measure::Devices {
+                value,
+                reducer,
+                over,
+            } => {
+                let unit = match value {
+                    DeviceValue::MemoryUtilization
+                    | DeviceValue::GpuUtilization
+                    | DeviceValue::MemoryUsedPercent => Unit::Percent,
+                    DeviceValue::MemoryUsed => Unit::Mebibytes,
+                    DeviceValue::PowerUsage => Unit::Watts,
+                    DeviceValue::Signal(_) => return None,
+                };
+                let trend = match (reducer, over) {
+                    (Reducer::Sum, _) => Trend::StaysTotal,
+                    (_, Over::Active) if !is_plain => Trend::StaysMean,
+                    _ => Trend::Falls,
+                };
+                Self::new(unit, trend)
+            }
+            Measure::OriginalAverage => Self::new(Unit::Percent, Trend::StaysMean),
+            Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => {
+                Self::new(Unit::Number, Trend::StaysTotal)
+            }
+        })
+    }
+
+    /// The largest value, in thousandths; `None`: it has no bound.
+    pub(super) const fn most(self) -> Option<i64> {
+        match (self.unit, self.trend) {
+            (_, Trend::StaysTotal) => None,
+            (Unit::Percent, _) => Some(100_000),
+            (Unit::Ratio, _) => Some(1000),
+            _ => None,
+        }
+    }
+}
+
+/// Ends of the names of exporters, guides and clouds, and the built-in metric of the same
+/// number. A name is compared without its prefix ([`PREFIXES`]) and its statistic
+/// ([`STATISTICS`]), in small letters.
+const USUAL: [(&str, &[&str]); 4] = [
+    (
+        "gpu_utilization",
+        &[
+            "gpu_util",
+            "gpu_utilization",
+            "gpu_utilisation",
+            "gpu_usage",
+            "gr_engine_active",
+            "gr_engine_util",
+            "duty_cycle",
+            "gpu_duty_cycle",
+            "accelerator_duty_cycle",
+        ],
+    ),
+    (
+        metrics::MEMORY_UTILIZATION,
+        &[
+            "mem_copy_util",
+            "mem_copy_utilization",
+            "dram_active",
+            "dram_util",
+            "gpu_memory_util",
+            "gpu_mem_util",
+            "memory_utilization",
+        ],
+    ),
+    (
+        "gpu_memory_used",
+        &[
+            "fb_used",
+            "gpu_memory_usage",
+            "gpu_mem_used",
+            "memory_used",
+            "gpu_memory_used_bytes",
+        ],
+    ),
+    (
+        "gpu_power_usage",
+        &["power_usage", "gpu_power", "gpu_power_draw", "power_draw"],
+    ),
+];
+
+const PREFIXES: [&str; 5] = [
+    "dcgm_fi_dev_",
+    "dcgm_fi_prof_",
+    "dcgm_",
+    "nvidia_",
+    "kubernetes_io_node_",
+];
+
+const STATISTICS: [&str; 5] = ["_avg", "_average", "_mean", "_max", "_ratio"];
+
+/// The built-in metric of the number that others give this name.
+pub(super) fn usual(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let mut bare = name.as_str();
+    for prefix in PREFIXES {
+        bare = bare.strip_prefix(prefix).unwrap_or(bare);
+    }
+    for statistic in STATISTICS {
+        bare = bare.strip_suffix(statistic).unwrap_or(bare);
+    }
+    let found = USUAL.iter().find(|(_, names)| names.contains(&bare));
+    found.map(|(metric, _)| *metric)
+}

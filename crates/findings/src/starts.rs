@@ -1,0 +1,137 @@
+//! Replicas that cannot start: the scheduler finds no node for them, or they cannot be created.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::Finding;
+use super::codes::GM517;
+use super::names::listed;
+use super::target::{owner, requested};
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
+use gpu_metrics::devices::DevicesOf;
+use gpu_metrics::resources::GpuResources;
+
+/// Seconds that a pod may wait for a node.
+const PATIENCE: i64 = 120;
+
+/// Pods with GPUs of one owner that wait for a node.
+struct Waiting<'p> {
+    count: usize,
+    /// The longest wait, in seconds.
+    seconds: i64,
+    /// The scheduler's text about the pod with this wait.
+    told: &'p str,
+}
+
+/// Pods with GPUs for which the scheduler has found no node for two minutes, by their owner.
+/// `now` is the cluster's time.
+#[must_use]
+pub fn unscheduled(pods: &[Pod], gpus: &GpuResources, now: Timestamp) -> Vec<Finding> {
+    let mut owners: BTreeMap<String, Waiting<'_>> = BTreeMap::new();
+    for pod in pods {
+        let Some((seconds, told)) = waits(pod, now) else {
+            continue;
+        };
+        let spec = pod.spec.as_ref();
+        let has_gpus = spec.is_some_and(|spec| {
+            let claims = spec.resource_claims.iter().flatten().count();
+            claims > 0 || !requested(gpus, spec).is_empty()
+        });
+        if !has_gpus || seconds < PATIENCE {
+            continue;
+        }
+        let (_, kind, name) = owner(pod).unwrap_or(("", "Pod", name(&pod.metadata)));
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let of_owner = owners.entry(format!("{kind} {namespace}/{name}"));
+        let waiting = of_owner.or_insert(Waiting {
+            count: 0,
+            seconds,
+            told,
+        });
+        waiting.count += 1;
+        if seconds > waiting.seconds {
+            (waiting.seconds, waiting.told) = (seconds, told);
+        }
+    }
+    let found = owners.into_iter().map(|(object, it)| {
+        let waits = format_duration(std::time::Duration::from_secs(it.seconds.unsigned_abs()));
+        let message = format!(
+            "{} replicas cannot start: the scheduler has found no node for up to {waits}: {}",
+            it.count, it.told
+        );
+        let remedy = "free GPUs, add nodes, or correct what the scheduler names";
+        Finding::new(&GM517, object, message, remedy)
+    });
+    found.collect()
+}
+
+fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or("?")
+}
+
+/// How long a pod has waited for a node, in seconds, and the scheduler's text.
+fn waits(pod: &Pod, now: Timestamp) -> Option<(i64, &str)> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let unscheduled = |it: &&PodCondition| {
+        it.type_ == "PodScheduled"
+            && it.status == "False"
+            && it.reason.as_deref() == Some("Unschedulable")
+    };
+    let condition = conditions.iter().find(unscheduled)?;
+    let since = condition.last_transition_time.as_ref()?.0.as_second();
+    Some((
+        now.secs() - since,
+        condition.message.as_deref().unwrap_or("?"),
+    ))
+}
+
+/// A Deployment whose pods cannot be created, for example beyond a quota.
+#[must_use]
+pub fn not_created(deployment: &Deployment) -> Option<Finding> {
+    let status = deployment.status.as_ref()?;
+    let conditions = status.conditions.as_ref()?;
+    let failure = |type_: &str, status: &str| type_ == "ReplicaFailure" && status == "True";
+    let failure = conditions
+        .iter()
+        .find(|it| failure(&it.type_, &it.status))?;
+    let wanted = deployment.spec.as_ref()?.replicas.unwrap_or(1);
+    let missing = wanted - status.replicas.unwrap_or(0);
+    let metadata = &deployment.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let object = format!("Deployment {namespace}/{}", name(metadata));
+    let told = failure.message.as_deref().unwrap_or("?");
+    let message = format!("{missing} of {wanted} replicas cannot start: {told}");
+    let remedy =
+        "raise the quota or correct what the message names, or lower maxReplicas of the HPA";
+    Some(Finding::new(&GM517, object, message, remedy))
+}
+
+/// Who holds idle GPUs, the most first: `18 GPUs that pods hold are idle: …`. `pods` are the
+/// rows of pods of the server's list of devices.
+#[must_use]
+pub fn idle_holders(pods: &[DevicesOf]) -> Option<String> {
+    let mut holders: BTreeMap<String, f64> = BTreeMap::new();
+    for pod in pods {
+        let namespace = pod.namespace.as_deref().unwrap_or_default();
+        let own = format!("pods/{}", pod.name);
+        let workload = pod.workloads.first().unwrap_or(&own);
+        let idle = pod.idle.filter(|it| *it > 0.0);
+        *holders
+            .entry(format!("{namespace} {workload}"))
+            .or_default() += idle.unwrap_or(0.0);
+    }
+    let mut holders: Vec<_> = holders
+        .into_iter()
+        .filter(|(_, idle)| *idle >= 1.0)
+        .collect();
+    holders.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let sum: f64 = holders.iter().map(|(_, idle)| idle).sum();
+    let named = holders
+        .iter()
+        .map(|(holder, idle)| format!("{idle:.0} of {holder}"));
+    (sum >= 1.0).then(|| format!("{sum:.0} GPUs that pods hold are idle: {}", listed(named)))
+}
