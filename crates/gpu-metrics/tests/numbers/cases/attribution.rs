@@ -115,24 +115,11 @@ unknown d-6d4cf56db6-aaaa8; unknown d-6d4cf56db6-aaaa9 = deployment sum 380; nam
 departed d-6d4cf56db6-aaaa8; departed d-6d4cf56db6-aaaa9; created 55 = deployment sum 360; namespace sum 360
 departed d-6d4cf56db6-aaaa8; departed d-6d4cf56db6-aaaa9; namespaces none = namespace sum -
 
-# a row of another cluster is not attributed to a pod of the same name
-window 60; pods p
-A p job=d instance=A cluster=east Hostname=node-1: 40*3
-B p job=d instance=B cluster=west Hostname=elsewhere: 90*3
-C q job=d instance=C cluster=west Hostname=elsewhere: 90*3
-= clusters cluster=east cluster=west; p 40; cluster 40
-
 # names of no Node are of another cluster only beside names of Nodes
 window 60; pods p q; nodes node-2; node q node-2
 A p job=d instance=p Hostname=same: 40*3
 B q job=d instance=q Hostname=same: 20*3
 = foreign -; p 40; q 20; nodes:node-2 sum 20; cluster 30
-
-# the pod of a node of another cluster is not ours
-window 60; pods p q; nodes node-2; node q node-2
-A p job=d instance=p Hostname=node-1: 40*3
-B q job=d instance=q Hostname=other: 20*3
-= foreign other; p 40; q -; cluster 40
 
 # a node has the devices reported under any of its names
 window 60; pods p; label kubernetes.io/hostname gpu-host; address 10.0.0.7 node-1

@@ -413,13 +413,11 @@ impl<'a> Oracle<'a> {
     ) -> &'a [Point] {
         let points = series.arrived(ms(read));
         let points = &points[..points.partition_point(|point| point.at <= instant)];
-        match (group, series.pod) {
-            (Group::Pod(_), Some(pod)) => {
-                let start = ms(self.world.pods[pod].lives.start);
-                &points[points.partition_point(|point| point.at < start)..]
-            }
-            _ => points,
-        }
+        let Group::Pod(pod) = group else {
+            return points;
+        };
+        let start = ms(self.world.pods[pod].lives.start);
+        &points[points.partition_point(|point| point.at < start)..]
     }
 
     fn last(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> Option<&'a Point> {

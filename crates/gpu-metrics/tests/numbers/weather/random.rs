@@ -16,7 +16,7 @@ const MOST_GPUS: usize = 16;
 const WORLDS: u64 = 150;
 
 /// The share of worlds in which rare coincidences may break a promise.
-const BROKEN: f64 = 0.08;
+const BROKEN: f64 = 0.03;
 
 /// Where the worlds that break a promise are kept.
 const KEPT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/broken-worlds.txt");
