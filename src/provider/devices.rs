@@ -12,8 +12,8 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf, IdleTime};
-use gpu_metrics::explain::{ExplainedDevice, Explanation, ReadingOutcome};
+use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf, IdleTime};
+use gpu_metrics::explain::{Explanation, ReadingOutcome};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -172,7 +172,7 @@ impl GpuProvider {
         }
         let lag = explanation.window.as_ref().map_or(0.0, |it| it.lag_seconds);
         let devices = explanation.devices.into_iter();
-        item.devices = devices.map(|it| device_now(it, lag, now)).collect();
+        item.devices = devices.map(|it| at_newest_instant(it, lag, now)).collect();
         (item.no_value, item.window) = (explanation.no_value, explanation.window);
         item.namespace = namespace.as_deref().map(str::to_owned);
         Ok(item)
@@ -242,7 +242,7 @@ fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
 
 /// How long all held devices have been idle; `None`: no idle device is held, or the time
 /// is unknown.
-fn idle(devices: &[ExplainedDevice], now: Timestamp) -> Option<IdleTime> {
+fn idle(devices: &[DeviceReport], now: Timestamp) -> Option<IdleTime> {
     let (mut since, mut unknown) = (None, false);
     for device in devices {
         let last = device.readings.last();
@@ -267,8 +267,8 @@ fn idle(devices: &[ExplainedDevice], now: Timestamp) -> Option<IdleTime> {
     Some(IdleTime { seconds, or_longer })
 }
 
-/// The entry of a device. `lag` is the lateness of its store in seconds.
-fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
+/// What a device shows at the newest instant. `lag` is the lateness of its store in seconds.
+fn at_newest_instant(device: DeviceReport, lag: f64, now: Timestamp) -> DeviceReport {
     // A reading that is too old does not show what the device does now.
     let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
     let last = device.readings.last().filter(|_| is_believed);
@@ -287,27 +287,19 @@ fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
         None if device.silent_since.is_some() => ("unknown", Some("silent")),
         None => ("unknown", Some("late")),
     };
-    DeviceNow {
+    DeviceReport {
+        state: state.to_owned(),
+        reason: reason.map(str::to_owned),
+        held,
         memory_utilization: last.and_then(|reading| reading.number),
         idle_since: last.and_then(|_| idle(slice::from_ref(&device), now)),
-        uuid: device.uuid,
-        state: state.to_owned(),
-        field: device.field,
-        frozen_since: device.frozen_since,
-        instance: device.instance,
-        model: device.model,
-        newest: device.newest,
-        node: device.node,
-        owner_labels: device.owner_labels,
-        reason: reason.map(str::to_owned),
-        silent_since: device.silent_since,
-        fresh_seconds: device.fresh_seconds,
-        scrape_seconds: device.scrape_seconds,
-        held,
         pods: match held {
             Some(false) => Vec::new(),
             _ => device.pods,
         },
-        shared_with: device.shared_with,
+        heard_since: None,
+        idle: None,
+        readings: Vec::new(),
+        ..device
     }
 }

@@ -206,15 +206,4 @@ impl Snapshot {
             None => Absence::TooFewReadings,
         }
     }
-
-    /// The GPUs that an object's pods request and do not hold at the end of the window, as far
-    /// as they are missing by then.
-    #[must_use]
-    pub fn unseen(&self, object: &Object) -> usize {
-        let unseen = object
-            .pods
-            .iter()
-            .map(|pod| self.unseen_at(*pod, self.end()));
-        unseen.map(|it| (it.own + it.shared) as usize).sum()
-    }
 }

@@ -4,9 +4,11 @@
 //! Pure data: the server writes it as JSON, and `top` and the page read it, also from an
 //! older server. What is unknown is absent.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::explain::Window;
+use crate::explain::{ExplainedReading, IdleSince, Window};
 
 /// The devices of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ pub struct DevicesOf {
     /// The number of its devices; `devices` may have fewer, as in an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_count: Option<usize>,
-    pub devices: Vec<DeviceNow>,
+    pub devices: Vec<DeviceReport>,
 }
 
 /// How long held devices have been idle.
@@ -89,56 +91,74 @@ pub struct IdleTime {
     pub or_longer: bool,
 }
 
-/// A GPU or MIG instance at the newest instant.
+/// A GPU or MIG instance of an object: who holds it, and what was read from it. An explanation
+/// has its readings, and a list of devices what they show at the newest instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct DeviceNow {
+pub struct DeviceReport {
     /// Its UUID; for a MIG instance, the UUID of the GPU.
     pub uuid: String,
-    /// Its state: `active`, `idle`, `free`, `missing`, `lost`, `no-reading`, `unknown`.
-    pub state: String,
-    /// The DCGM field of its readings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// Since when its readings have not changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frozen_since: Option<String>,
     /// The MIG instance: `3g.40gb, id 2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     /// Its model, if the exporter reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The pods that hold or held it in the window, as far as the user may read them:
+    /// `ml/train-0`.
+    pub pods: Vec<String>,
+    /// The number of other pods that hold it now.
+    pub shared_with: usize,
+    /// All pods that hold it now; not serialized, see [`Explanation::name_holders`].
+    ///
+    /// [`Explanation::name_holders`]: crate::explain::Explanation::name_holders
+    #[serde(skip)]
+    pub holders: BTreeSet<String>,
+    /// The DCGM field of its readings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The labels that name the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_labels: Option<String>,
+    /// Its scrape interval, seconds.
+    pub scrape_seconds: f64,
+    /// How long a reading is valid, seconds.
+    pub fresh_seconds: f64,
+    /// The time of its first known sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heard_since: Option<String>,
     /// The time of its newest sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The labels that name the pod.
+    pub silent_since: Option<String>,
+    /// Since when its readings have not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner_labels: Option<String>,
+    pub frozen_since: Option<String>,
+    /// Since when it has been held and idle; only for metrics that depend on activity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleSince>,
+    /// Its reading at each instant, in the order of the instants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<ExplainedReading>,
+    /// Its state at the newest instant: `active`, `idle`, `free`, `missing`, `lost`,
+    /// `no-reading`, `unknown`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub state: String,
     /// Why its state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub silent_since: Option<String>,
-    /// How long a reading is valid, seconds.
-    pub fresh_seconds: f64,
-    /// Percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_utilization: Option<f64>,
-    /// Its scrape interval, seconds.
-    pub scrape_seconds: f64,
     /// Whether a pod holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<bool>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_utilization: Option<f64>,
     /// How long it has been idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<IdleTime>,
-    /// The pods that hold it, as far as the user may read them.
-    pub pods: Vec<String>,
-    /// The number of other pods that hold it.
-    pub shared_with: usize,
 }
 
 #[cfg(test)]

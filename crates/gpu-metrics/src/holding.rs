@@ -7,10 +7,9 @@ use std::cmp::Reverse;
 
 use apimachinery::time::Timestamp;
 
-use crate::claim::{Claim, Holder};
 use crate::grid::{RowId, instant_from, instant_time};
 use crate::inventory::InventoryOrigin;
-use crate::layout::{ClaimId, Layout, PodId};
+use crate::layout::{Claim, ClaimId, Holder, Layout, PodId};
 use crate::reading::Span;
 use crate::store::Frame;
 
@@ -39,9 +38,8 @@ pub(crate) struct Holdings {
     requested: Vec<Option<u32>>,
     /// By pod, whether it holds what it requests at all instants.
     is_complete: Vec<bool>,
-    /// By device and by pod, how many instants its source is behind.
+    /// By device, how many instants its source is behind.
     behind: Vec<i64>,
-    behind_of_pods: Vec<i64>,
     span: Span,
 }
 
@@ -58,7 +56,6 @@ impl Holdings {
             requested: layout.pods.iter().map(|pod| pod.requested).collect(),
             is_complete: Vec::new(),
             behind: devices.map(behind).collect(),
-            behind_of_pods: Vec::new(),
             span,
         };
         holdings.count_named(frame, layout);
@@ -70,15 +67,6 @@ impl Holdings {
                 holdings.choose(frame, layout, claims, most);
             }
         }
-        let latest = frame.latest_behind();
-        let behind = layout.pods.iter().map(|pod| {
-            let own = pod.claims.first();
-            let own = own.map(|claim| layout.claims[*claim as usize].device);
-            let on_node = || layout.on_node(pod.node.as_ref()).next();
-            own.or_else(on_node)
-                .map_or(latest, |device| holdings.behind(device))
-        });
-        holdings.behind_of_pods = behind.collect();
         let pods = layout.pods.iter().zip(&holdings.requested);
         let is_complete = pods.map(|(pod, requested)| {
             let always = pod.claims.iter().filter(|it| holdings.holds_always(**it));
@@ -174,12 +162,6 @@ impl Holdings {
     /// How many instants the quickest source of a device is behind.
     pub(crate) fn behind(&self, device: u32) -> i64 {
         self.behind[device as usize]
-    }
-
-    /// How many instants the source of a pod's devices is behind: of those on its node if it
-    /// has none, otherwise the latest source.
-    pub(crate) fn behind_of_pod(&self, pod: PodId) -> i64 {
-        self.behind_of_pods[pod as usize]
     }
 
     /// Whether the pod of a claim holds its device at an instant.

@@ -2,7 +2,7 @@
 //! clusters.
 //!
 //! ```text
-//! Batch ──► line ──► store, source ──► layout, claim ──► reading, tally, window ──► Snapshot ──► explain
+//! Batch ──► line ──► store, source ──► layout ──► reading, tally, window ──► Snapshot ──► explain
 //!           labels   samples, S, L     devices, pods     numbers of objects
 //! ```
 //!
@@ -31,7 +31,6 @@
 pub mod absence;
 mod active;
 pub mod batch;
-mod claim;
 mod counts;
 pub mod dcgm;
 pub mod devices;

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use crate::explain::ReadingOutcome;
 use crate::layout::{Member, Object, Scope};
 use crate::policy::{DeviceValue, Shared};
 use crate::reading::{DeviceReading, Inputs};
@@ -17,23 +18,8 @@ pub(crate) enum Outcome {
         reading: DeviceReading,
         is_held: bool,
     },
-    /// It has a reading, but not the one that decides whether it is active.
-    ActivityUnknown { reading: DeviceReading },
-    /// A live pod holds it, and it has no reading.
-    Missing,
-    /// It has not been reported for longer than a window, though its exporter answers.
-    Lost,
-    /// Its reading does not belong to the object.
-    Outside,
-    /// It has no reading of its own, and none is expected.
-    NoReading,
-}
-
-impl Outcome {
-    /// Whether the object has a reading by it.
-    const fn has_reading(self) -> bool {
-        matches!(self, Self::Answers { .. } | Self::ActivityUnknown { .. })
-    }
+    /// It has none that belongs to the object.
+    Without(ReadingOutcome),
 }
 
 /// A device of an object.
@@ -78,7 +64,9 @@ impl Snapshot {
                 let (_, read) = board.get_or_insert_with(|| (known, vec![false; own.len()]));
                 of.repeated.clone_from(read);
                 let both = read.iter_mut().zip(of.outcomes(own));
-                both.for_each(|(read, outcome)| *read |= outcome.has_reading());
+                both.for_each(|(read, outcome)| {
+                    *read |= matches!(outcome, Outcome::Answers { .. });
+                });
             }
             with(&of, own);
         }
@@ -146,7 +134,7 @@ impl<'a> OfDevice<'a> {
     pub(crate) fn outcomes(&self, own: &[DeviceReading]) -> impl Iterator<Item = Outcome> {
         let places = own.iter().enumerate();
         places.map(|(place, seen)| match self.repeated.get(place) {
-            Some(true) => Outcome::NoReading,
+            Some(true) => Outcome::Without(ReadingOutcome::NoReading),
             _ => self.outcome(self.first + place as i64, seen),
         })
     }
@@ -159,12 +147,12 @@ impl<'a> OfDevice<'a> {
             // A live pod of the object holds the device.
             let is_awaited =
                 |claim| holdings.get(claim).is_current && holdings.holds(claim, instant);
-            return match self.any_claim(is_awaited) {
-                true if self.is_lost() => Outcome::Lost,
-                true => Outcome::Missing,
-                false if seen.is_missing() => Outcome::NoReading,
-                false => Outcome::Outside,
-            };
+            return Outcome::Without(match self.any_claim(is_awaited) {
+                true if self.is_lost() => ReadingOutcome::Lost,
+                true => ReadingOutcome::Missing,
+                false if seen.is_missing() => ReadingOutcome::NoReading,
+                false => ReadingOutcome::Outside,
+            });
         }
         let is_held = self.any_claim(|claim| holdings.holds(claim, instant));
         let is_member = match self.object.scope {
@@ -172,12 +160,11 @@ impl<'a> OfDevice<'a> {
             Scope::Pod | Scope::Pods => is_held,
         };
         if !is_member {
-            return Outcome::Outside;
+            return Outcome::Without(ReadingOutcome::Outside);
         }
-        let reading = self.own_share(instant, *seen);
-        match reading.active {
-            Some(_) => Outcome::Answers { reading, is_held },
-            None => Outcome::ActivityUnknown { reading },
+        Outcome::Answers {
+            reading: self.own_share(instant, *seen),
+            is_held,
         }
     }
 

@@ -133,8 +133,9 @@ impl Snapshot {
         let (at, mut since) = (run.last - behind, run.first - behind);
         let own = columns.reading(row, (at, frame.step_ms), times.fresh_ms, &mut since);
         run.first = since + behind;
-        let own = own.filter(|own| !frame.is_frozen(row, own.at))?;
-        frame.scaled(row, signal, own)
+        own.filter(|own| {
+            !frame.is_frozen(row, own.at) && frame.is_of_known_unit(row, signal, own.value)
+        })
     }
 
     /// The reading of a device's field: of the best name of the field, the newest, and the
@@ -155,19 +156,35 @@ impl Snapshot {
 
     /// The reading of a device value, with its weight in a mean.
     fn value_of(&self, device: u32, value: DeviceValue, run: &mut Run) -> Option<(Reading, f64)> {
-        if value != DeviceValue::MemoryUsedPercent {
-            let mut signals = self.signals_of(device, value).into_iter().flatten();
-            let weight = self.layout.devices[device as usize].weight;
-            return Some((signals.find_map(|it| self.field(device, it, run))?, weight));
+        if value == DeviceValue::MemoryUsedPercent {
+            return self.memory_percent(device, |signal| self.field(device, signal, run));
         }
-        let used = self.field(device, SignalId::FB_USED, run)?;
-        let free = self.field(device, SignalId::FB_FREE, run)?;
-        let reserved = match self.field(device, SignalId::FB_RESERVED, run) {
+        let mut signals = self.signals_of(device, value).into_iter().flatten();
+        let weight = self.layout.devices[device as usize].weight;
+        Some((signals.find_map(|it| self.field(device, it, run))?, weight))
+    }
+
+    /// The part of a device's memory that is used, percent, and the whole, by the readings of
+    /// the fields. Not every device reports a reserved part.
+    fn memory_percent(
+        &self,
+        device: u32,
+        mut read: impl FnMut(SignalId) -> Option<Reading>,
+    ) -> Option<(Reading, f64)> {
+        let (used, free) = (read(SignalId::FB_USED)?, read(SignalId::FB_FREE)?);
+        let reserved = match read(SignalId::FB_RESERVED) {
             Some(reserved) => reserved.value,
-            None if self.had(device, SignalId::FB_RESERVED) => return None,
-            None => 0.0,
+            None => {
+                let last = self.last_of_field(device, SignalId::FB_RESERVED, self.end());
+                last.is_none().then_some(0.0)?
+            }
         };
-        percent_of(used, free.value + reserved)
+        let whole = used.value + free.value + reserved;
+        let percent = Reading {
+            value: 100.0 * used.value / whole,
+            at: used.at,
+        };
+        (whole > 0.0).then_some((percent, whole))
     }
 
     /// The reading of a device value at one instant.
@@ -178,10 +195,6 @@ impl Snapshot {
         instant: i64,
     ) -> Option<(Reading, f64)> {
         self.value_of(device, value, &mut Run::at(instant))
-    }
-
-    fn had(&self, device: u32, signal: SignalId) -> bool {
-        self.last_of_field(device, signal, self.end()).is_some()
     }
 
     /// The signals that a device value is read from, the best first: profiling fields on MIG
@@ -223,8 +236,8 @@ impl Snapshot {
         let columns = self.frame.signals.get(signal.index())?;
         let rows = self.layout.lines_of(device).iter();
         let last = rows.filter_map(|row| {
-            let last = columns.last_reading(*row, instant, self.frame.step_ms)?;
-            self.frame.scaled(*row, signal, last)
+            let last = columns.last_reading(*row, instant, self.frame.step_ms);
+            last.filter(|last| self.frame.is_of_known_unit(*row, signal, last.value))
         });
         last.reduce(Reading::better)
     }
@@ -233,9 +246,7 @@ impl Snapshot {
     pub(crate) fn last(&self, device: u32, value: DeviceValue, instant: i64) -> Option<(f64, f64)> {
         let last = |signal| self.last_of_field(device, signal, instant);
         if value == DeviceValue::MemoryUsedPercent {
-            let (used, free) = (last(SignalId::FB_USED)?, last(SignalId::FB_FREE)?);
-            let reserved = last(SignalId::FB_RESERVED).map_or(0.0, |it| it.value);
-            let (percent, whole) = percent_of(used, free.value + reserved)?;
+            let (percent, whole) = self.memory_percent(device, last)?;
             return Some((percent.value, whole));
         }
         let signals = self.signals_of(device, value).into_iter().flatten();
@@ -300,13 +311,4 @@ impl Snapshot {
         shares.peek()?;
         Some(shares.sum())
     }
-}
-
-fn percent_of(used: Reading, others: f64) -> Option<(Reading, f64)> {
-    let whole = used.value + others;
-    let percent = Reading {
-        value: 100.0 * used.value / whole,
-        at: used.at,
-    };
-    (whole > 0.0).then_some((percent, whole))
 }

@@ -64,10 +64,6 @@ impl Reads {
         Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
     }
 
-    fn until(&self, signal: SignalId) -> Option<Timestamp> {
-        self.of_signals.get(signal.index())?.until
-    }
-
     /// Whether the last answer was long ago.
     pub(crate) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
         let read = self.of_signals.get(signal.index());
@@ -87,7 +83,8 @@ impl Reads {
 
     /// Whether a signal was ever answered.
     pub(crate) fn is_answered(&self, signal: SignalId) -> bool {
-        self.until(signal).is_some()
+        let read = self.of_signals.get(signal.index());
+        read.is_some_and(|read| read.until.is_some())
     }
 
     /// Records that an answer has new samples of a signal.

@@ -9,7 +9,7 @@ use apimachinery::time::{Timestamp, millis};
 
 use crate::absence::DeviceTimes;
 use crate::counts::Counts;
-use crate::explain::{ExplainedReading, IdleSince, Instant, ReadingOutcome};
+use crate::explain::{ExplainedReading, IdleSince, Instant};
 use crate::grid::instant_time;
 use crate::layout::{Member, Object};
 use crate::metric::Value;
@@ -160,23 +160,19 @@ impl Snapshot {
 }
 
 /// The reading of a device at an instant. The count of held devices shows no numbers.
-fn explained(outcome: Outcome, measure: Measure, is_held: bool) -> ExplainedReading {
+fn explained(outcome: Outcome, measure: Measure, is_held_at_all: bool) -> ExplainedReading {
     let (state, reading) = match outcome {
         Outcome::Answers { reading, is_held } => (
             Counts::of(measure).outcome(&reading, is_held),
             Some(reading),
         ),
-        Outcome::ActivityUnknown { reading } => (ReadingOutcome::ActivityUnknown, Some(reading)),
-        Outcome::Missing => (ReadingOutcome::Missing, None),
-        Outcome::Lost => (ReadingOutcome::Lost, None),
-        Outcome::Outside => (ReadingOutcome::Outside, None),
-        Outcome::NoReading => (ReadingOutcome::NoReading, None),
+        Outcome::Without(state) => (state, None),
     };
     let shown = reading.filter(|_| measure != Measure::HeldCount);
     ExplainedReading {
         number: shown.map(|reading| reading.value),
         sampled: reading.map(|reading| reading.at.date()),
-        held: reading.map(|_| is_held),
+        held: reading.map(|_| is_held_at_all),
         state,
     }
 }

@@ -87,30 +87,46 @@ impl Snapshot {
         let Some(first) = measures.first() else {
             return Vec::new();
         };
-        let readings = Readings::of(self, None, Inputs::of(first), span);
-        let mut tallies = Tallies::of(measures, span, &self.policy);
-        let mut values = |object: &Object, to: &mut Vec<Option<Value>>| {
-            let of = (measures, self.policy.formula);
-            self.add_values(object, &readings, of, &mut tallies, to);
-        };
-        let mut of_cluster = Vec::new();
-        values(self.layout.cluster(), &mut of_cluster);
-        // The original's number is that of the cluster, whatever the object.
-        let is_original = *first == Measure::OriginalAverage;
-        let kinds = self.layout.tables().iter().map(|table| {
-            if is_original {
-                return of_cluster.repeat(table.objects.len());
-            }
-            let mut of_kind = Vec::with_capacity(table.objects.len() * measures.len());
-            table
-                .objects
-                .iter()
-                .for_each(|object| values(object, &mut of_kind));
-            of_kind
+        let inputs = Inputs::of(first);
+        let readings = Readings::of(self, None, inputs, span);
+        let of = (measures, self.policy.formula);
+        let of_cluster =
+            self.compute_values([self.layout.cluster()], of, inputs, span, Some(&readings));
+        let kinds = self.layout.tables().iter().map(|table| match first {
+            // That of the cluster, whatever the object.
+            Measure::OriginalAverage => of_cluster.repeat(table.objects.len()),
+            _ => self.compute_values(&table.objects, of, inputs, span, Some(&readings)),
         });
         let mut kinds: Vec<Vec<Option<Value>>> = kinds.collect();
         kinds.push(of_cluster);
         kinds
+    }
+
+    /// The values of objects, one for each of the measures, which have the same inputs.
+    /// `readings` are those of all devices; without them each object's are found for it.
+    fn compute_values<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Object>,
+        (measures, formula): (&[Measure], Formula),
+        inputs: Inputs,
+        span: Span,
+        readings: Option<&Readings>,
+    ) -> Vec<Option<Value>> {
+        let mut tallies = Tallies::of(measures, span, &self.policy);
+        let mut values = Vec::new();
+        for object in objects {
+            let own;
+            let readings = match readings {
+                Some(all) => all,
+                None => {
+                    own = Readings::of(self, Some(object), inputs, span);
+                    &own
+                }
+            };
+            let of = (measures, formula);
+            self.add_values(object, readings, of, &mut tallies, &mut values);
+        }
+        values
     }
 
     fn measures(&self) -> Vec<Measure> {
@@ -172,23 +188,17 @@ impl Snapshot {
     ) -> Vec<Option<Value>> {
         let span = self.span(window.map(millis));
         let formula = formula.unwrap_or(self.policy.formula);
-        let measures = std::slice::from_ref(measure);
+        let of = (std::slice::from_ref(measure), formula);
         let inputs = Inputs::of(measure);
-        let mut tallies = Tallies::of(measures, span, &self.policy);
-        let mut values = Vec::with_capacity(objects.len());
-        let mut evaluate = |object: &Object, to: &mut Vec<Option<Value>>| {
-            let readings = Readings::of(self, Some(object), inputs, span);
-            self.add_values(object, &readings, (measures, formula), &mut tallies, to);
-        };
-        if *measure == Measure::OriginalAverage {
-            // The number of the whole cluster, whatever the object.
-            evaluate(self.layout.cluster(), &mut values);
-            return values.repeat(objects.len());
+        match measure {
+            // That of the cluster, whatever the object.
+            Measure::OriginalAverage => {
+                let of_cluster =
+                    self.compute_values([self.layout.cluster()], of, inputs, span, None);
+                of_cluster.repeat(objects.len())
+            }
+            _ => self.compute_values(objects.iter().copied(), of, inputs, span, None),
         }
-        objects
-            .iter()
-            .for_each(|object| evaluate(object, &mut values));
-        values
     }
 
     /// Whether the pod of a claim holds its device at the end of the window.

@@ -3,6 +3,7 @@
 use apimachinery::time::Timestamp;
 
 use crate::counts::{Counts, Missing, Total};
+use crate::explain::ReadingOutcome;
 use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
@@ -175,10 +176,10 @@ impl Readings {
 
 /// GPUs that a pod requests and does not hold.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unseen {
-    pub(crate) own: u32,
+struct Unseen {
+    own: u32,
     /// Those that several pods may share.
-    pub(crate) shared: u32,
+    shared: u32,
 }
 
 impl Snapshot {
@@ -191,23 +192,26 @@ impl Snapshot {
             }
             for (place, outcome) in of.outcomes(own).enumerate() {
                 match outcome {
-                    Outcome::Answers { reading, is_held } => to.add(place, &reading, is_held),
-                    Outcome::ActivityUnknown { reading } => {
+                    Outcome::Answers { reading, is_held } if reading.active.is_some() => {
+                        to.add(place, &reading, is_held);
+                    }
+                    Outcome::Answers { reading, .. } => {
                         to.answering[place].missing += 1;
                         to.miss(place, Some((reading.value, reading.weight)), true);
                     }
-                    Outcome::Missing => {
+                    Outcome::Without(ReadingOutcome::Missing) => {
                         to.answering[place].missing += 1;
                         to.miss(place, of.last(), false);
                     }
-                    Outcome::Lost | Outcome::Outside | Outcome::NoReading => {}
+                    Outcome::Without(_) => {}
                 }
             }
         });
         let pods = object.pods.iter();
         for pod in pods.filter(|pod| !self.holdings.is_complete(**pod)) {
+            let behind = self.behind_of_pod(*pod);
             for (place, instant) in to.span.instants().enumerate() {
-                let unseen = self.unseen_at(*pod, instant);
+                let unseen = self.unseen_at(*pod, instant, behind);
                 to.answering[place].missing += unseen.own;
                 to.answering[place].missing_at_most += unseen.shared;
                 (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None, false));
@@ -215,14 +219,32 @@ impl Snapshot {
         }
     }
 
+    /// How many instants the source of a pod's devices is behind: of those on its node if it
+    /// has none, otherwise the latest source.
+    fn behind_of_pod(&self, pod: PodId) -> i64 {
+        let (layout, of) = (&self.layout, &self.layout.pods[pod as usize]);
+        let own = of.claims.first();
+        let own = own.map(|claim| layout.claims[*claim as usize].device);
+        let device = own.or_else(|| layout.on_node(of.node.as_ref()).next());
+        device.map_or(self.frame.latest_behind(), |it| self.holdings.behind(it))
+    }
+
+    /// The GPUs that an object's pods request and do not hold at the end of the window, as far
+    /// as they are missing by then.
+    #[must_use]
+    pub fn unseen(&self, object: &Object) -> usize {
+        let unseen = object.pods.iter().map(|pod| {
+            let it = self.unseen_at(*pod, self.end(), self.behind_of_pod(*pod));
+            (it.own + it.shared) as usize
+        });
+        unseen.sum()
+    }
+
     /// The GPUs that a pod requests and does not hold at an instant, once its containers have
     /// run for a time.
-    pub(crate) fn unseen_at(&self, pod: PodId, instant: i64) -> Unseen {
+    fn unseen_at(&self, pod: PodId, instant: i64, behind: i64) -> Unseen {
         let of = &self.layout.pods[pod as usize];
-        let time = instant_time(
-            instant - self.holdings.behind_of_pod(pod),
-            self.frame.step_ms,
-        );
+        let time = instant_time(instant - behind, self.frame.step_ms);
         let is_early = |since: Timestamp| since.millis() + GRACE_MS > time.millis();
         if of.running_since.is_none_or(is_early) {
             return Unseen::default();

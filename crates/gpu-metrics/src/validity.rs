@@ -27,13 +27,6 @@ pub fn reading(unit: Unit, raw: f64, scale: Scale) -> Option<f64> {
     }
 }
 
-/// The value to store of a raw value, in the served unit but for percents, which may be
-/// ratios. `None`: no reading.
-#[must_use]
-pub fn stored(unit: Unit, raw: f64) -> Option<f64> {
-    reading(unit, raw, Scale::Percent)
-}
-
 fn ratio(raw: f64) -> Option<f64> {
     (0.0..=RATIO_MAX)
         .contains(&raw)

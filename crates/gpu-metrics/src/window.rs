@@ -53,18 +53,18 @@ impl Snapshot {
     ) {
         self.tally(object, readings, tallies);
         for (place, measure) in measures.iter().enumerate() {
-            let plain = || self.mean_of_device_means(object, readings);
+            let value = self.finish(tallies, place);
             let is_plain = formula == Formula::Plain && takes_formula(measure);
-            to.push(self.finish(tallies, place, is_plain.then_some(&plain)));
+            to.push(match value.filter(|_| is_plain) {
+                Some(of) => self
+                    .mean_of_device_means(object, readings)
+                    .map(|value| Value { value, ..of }),
+                None => value,
+            });
         }
     }
 
-    fn finish(
-        &self,
-        tallies: &Tallies,
-        place: usize,
-        plain: Option<&dyn Fn() -> Option<f64>>,
-    ) -> Option<Value> {
+    fn finish(&self, tallies: &Tallies, place: usize) -> Option<Value> {
         let (mut sum, mut defined) = (0.0, 0_u32);
         let (mut first, mut last) = (None, None);
         let mut newest = Timestamp::MIN;
@@ -86,12 +86,8 @@ impl Snapshot {
             return None;
         }
         let covered_ms = (tallies.span.last - first? + 1) * step_ms;
-        let value = match plain {
-            Some(plain) => plain()?,
-            None => sum / f64::from(defined),
-        };
         Some(Value {
-            value,
+            value: sum / f64::from(defined),
             at: newest,
             fresh_until,
             window_secs: u32::try_from((covered_ms + 500) / 1000).unwrap_or(u32::MAX),
@@ -103,7 +99,7 @@ impl Snapshot {
         let (mut sum, mut weight) = (0.0, 0.0);
         self.each_device(object, readings, |of, own| {
             let answers = of.outcomes(own).filter_map(|outcome| match outcome {
-                Outcome::Answers { reading, .. } => Some(reading.value),
+                Outcome::Answers { reading, .. } if reading.active.is_some() => Some(reading.value),
                 _ => None,
             });
             let values: Vec<f64> = answers.collect();

@@ -15,7 +15,8 @@ use apimachinery::time::Timestamp;
 use findings::codes::GM408;
 use findings::source::unseen;
 use findings::{Finding, Report};
-use gpu_metrics::explain::{ExplainedDevice, Explanation};
+use gpu_metrics::devices::DeviceReport;
+use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
 
@@ -274,10 +275,10 @@ impl Provider for Fixture {
     }
 
     fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
-        let device = ExplainedDevice {
+        let device = DeviceReport {
             shared_with: 1,
             holders: ["ml/train-0".to_owned()].into(),
-            ..ExplainedDevice::default()
+            ..DeviceReport::default()
         };
         let explanation = Explanation {
             devices: vec![device],

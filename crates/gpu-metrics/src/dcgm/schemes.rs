@@ -34,52 +34,30 @@ pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
 /// The rank of the scraped pod's name.
 pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
-/// A pair of labels that names a pod.
-struct OwnerLabels {
-    scheme: Scheme,
-    namespace: &'static str,
-    pod: &'static str,
-    /// Labels of the container, the best first.
-    containers: &'static [&'static str],
-}
+/// Labels that name a pod: of its namespace, of itself, and of the container, the best first.
+type OwnerLabels = (Scheme, &'static str, &'static str, &'static [&'static str]);
 
-impl OwnerLabels {
-    const fn of(
-        scheme: Scheme,
-        namespace: &'static str,
-        pod: &'static str,
-        containers: &'static [&'static str],
-    ) -> Self {
-        Self {
-            scheme,
-            namespace,
-            pod,
-            containers,
-        }
-    }
-}
+/// Containers beside an exported pod.
+const EXPORTED: &[&str] = &["exported_container", "container"];
 
 /// The first pair that a series has names its pod (docs/numbers.md, "Whose a device is").
-const OWNERS: [OwnerLabels; 5] = {
-    let exported = &["exported_container", "container"];
-    [
-        OwnerLabels::of(
-            Scheme::Exported,
-            "exported_namespace",
-            "exported_pod",
-            exported,
-        ),
-        OwnerLabels::of(Scheme::Exported, "namespace", "exported_pod", exported),
-        OwnerLabels::of(
-            Scheme::Legacy,
-            "pod_namespace",
-            "pod_name",
-            &["container_name"],
-        ),
-        OwnerLabels::of(Scheme::Mixed, "exported_namespace", "pod", &["container"]),
-        OwnerLabels::of(Scheme::Bare, "namespace", "pod", &["container"]),
-    ]
-};
+const OWNERS: [OwnerLabels; 5] = [
+    (
+        Scheme::Exported,
+        "exported_namespace",
+        "exported_pod",
+        EXPORTED,
+    ),
+    (Scheme::Exported, "namespace", "exported_pod", EXPORTED),
+    (
+        Scheme::Legacy,
+        "pod_namespace",
+        "pod_name",
+        &["container_name"],
+    ),
+    (Scheme::Mixed, "exported_namespace", "pod", &["container"]),
+    (Scheme::Bare, "namespace", "pod", &["container"]),
+];
 
 /// Labels that prove that a pod holds the device: a sharing replica, a resource claim, or the
 /// UID that the exporter writes beside the pod's name (docs/exporter.md, "Labels"). Scrape
@@ -109,27 +87,27 @@ pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
 
 /// The labels of a scheme that name namespace and pod.
 pub(crate) fn owner_labels(scheme: Scheme) -> Option<(&'static str, &'static str)> {
-    let of = OWNERS.iter().find(|of| of.scheme == scheme)?;
-    Some((of.namespace, of.pod))
+    let (_, namespace, pod, _) = OWNERS.iter().find(|(known, ..)| *known == scheme)?;
+    Some((namespace, pod))
 }
 
 /// Reads the owner (docs/numbers.md, "Whose a device is").
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {
-    let owner = OWNERS.iter().find_map(|of| {
-        let (namespace, pod) = (value(labels, of.namespace)?, value(labels, of.pod)?);
-        let mut containers = of.containers.iter();
-        let container = containers.find_map(|name| value(labels, name));
-        let owner = Owner {
-            namespace: namespace.into(),
-            pod: pod.into(),
-            container: container.map(Into::into),
-        };
-        Some((owner, of.scheme))
-    });
+    let get = |name: &&str| value(labels, name);
+    let owner = OWNERS
+        .iter()
+        .find_map(|(scheme, namespace, pod, containers)| {
+            let owner = Owner {
+                namespace: get(namespace)?.into(),
+                pod: get(pod)?.into(),
+                container: containers.iter().find_map(get).map(Into::into),
+            };
+            Some((owner, *scheme))
+        });
     Claim {
         owner: owner.filter(|(it, scheme)| *scheme != Scheme::Bare || !it.pod.contains(EXPORTER)),
-        proven: PROOF.iter().any(|name| value(labels, name).is_some()),
+        proven: PROOF.iter().any(|name| get(name).is_some()),
     }
 }
 

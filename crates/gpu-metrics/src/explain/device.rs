@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::devices::DeviceReport;
 use crate::layout::{ClaimId, Holder};
 use crate::policy::Measure;
 use crate::reasons::DeviceReasons;
@@ -9,15 +10,14 @@ use crate::series::MODEL_LABELS;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
-use super::question::{Question, field};
-use super::{ExplainedDevice, seconds};
+use super::{Question, field, seconds};
 
 /// Describes a device, limited to what the user may see.
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
     of: &DeviceReasons,
-) -> ExplainedDevice {
+) -> DeviceReport {
     let (measure, layout) = (question.measure, snapshot.layout());
     let facts = &layout.devices[of.device as usize];
     let newest = snapshot.newest_line(of.device);
@@ -41,7 +41,7 @@ pub(super) fn describe(
     let times = of.times;
     let is_silent = times.is_some_and(|it| it.is_silent && it.frozen_since.is_none());
     let newest_sample = times.map(|it| it.newest.date());
-    ExplainedDevice {
+    DeviceReport {
         uuid: facts.device.uuid.to_string(),
         instance: facts
             .device
@@ -72,5 +72,6 @@ pub(super) fn describe(
         frozen_since: times.and_then(|it| it.frozen_since).map(Timestamp::date),
         idle: of.idle.clone(),
         readings: of.readings.clone(),
+        ..DeviceReport::default()
     }
 }

@@ -7,18 +7,65 @@
 mod device;
 mod of_group;
 mod promql;
-mod question;
 
-use std::collections::BTreeSet;
-
+use apimachinery::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::dcgm::fields;
+use crate::devices::DeviceReport;
+use crate::policy::{Formula, Measure};
+use crate::signal::SignalId;
+
 pub use of_group::{fields_of, meaning};
-pub use question::{Question, Selected};
 
 /// The note about devices without the names of their holders.
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
                                    can-i list pods -A";
+
+/// The value to explain.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The metric's name.
+    pub metric: &'a str,
+    pub measure: &'a Measure,
+    /// The formula in force.
+    pub formula: Formula,
+    /// `pods ml/train-0`.
+    pub of: &'a str,
+    /// How the group's series are selected. This also decides which pods may be named.
+    pub selected: Selected<'a>,
+    /// Whether labels of the metric selector narrow the group's devices.
+    pub is_narrowed: bool,
+    /// The time of the request, by the source's clock.
+    pub now: Timestamp,
+}
+
+/// How the series of a group are selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selected<'a> {
+    /// One pod of a namespace.
+    Pod(&'a str, &'a str),
+    /// The group's pods in a namespace.
+    PodsOf(&'a str),
+    /// All pods of a namespace.
+    Namespace(&'a str),
+    /// The group's devices.
+    Devices,
+    /// All series.
+    All,
+}
+
+impl<'a> Selected<'a> {
+    /// The namespace of the request: pods of other namespaces are never named.
+    const fn namespace(self) -> Option<&'a str> {
+        match self {
+            Self::Pod(namespace, _) | Self::PodsOf(namespace) | Self::Namespace(namespace) => {
+                Some(namespace)
+            }
+            Self::Devices | Self::All => None,
+        }
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +87,7 @@ pub struct Explanation {
     pub device_count: usize,
     /// The devices that may be listed, in the order of their nodes and UUIDs.
     #[serde(default)]
-    pub devices: Vec<ExplainedDevice>,
+    pub devices: Vec<DeviceReport>,
     /// What was left out or is only counted, and why: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -93,46 +140,6 @@ pub struct Window {
     pub lag_seconds: f64,
     /// Instants with a number.
     pub defined: u32,
-}
-
-/// A device of the group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExplainedDevice {
-    /// Its UUID; of a MIG instance that of its GPU.
-    pub uuid: String,
-    /// The MIG instance: `3g.40gb, id 2`.
-    pub instance: Option<String>,
-    /// Its model, where the exporter names it.
-    pub model: Option<String>,
-    pub node: Option<String>,
-    /// The pods that hold or held it in the window, as far as they may be named:
-    /// `ml/train-0`.
-    pub pods: Vec<String>,
-    /// The number of other pods that hold it now.
-    pub shared_with: usize,
-    /// All pods that hold it now; not serialized, see [`Explanation::name_holders`].
-    #[serde(skip)]
-    pub holders: BTreeSet<String>,
-    /// The field of its readings.
-    pub field: Option<String>,
-    /// The labels that name the pod.
-    pub owner_labels: Option<String>,
-    /// Its scrape interval, seconds.
-    pub scrape_seconds: f64,
-    /// How long a reading is valid, seconds.
-    pub fresh_seconds: f64,
-    /// The time of its first known sample.
-    pub heard_since: Option<String>,
-    /// The time of its newest sample.
-    pub newest: Option<String>,
-    pub silent_since: Option<String>,
-    /// Since when its readings have not changed.
-    pub frozen_since: Option<String>,
-    /// Since when it has been held and idle; only for metrics that depend on activity.
-    pub idle: Option<IdleSince>,
-    /// Its reading at each instant, in the order of the instants.
-    pub readings: Vec<ExplainedReading>,
 }
 
 /// The reading of a device at an instant.
@@ -211,4 +218,12 @@ pub struct Promql {
 /// Milliseconds as seconds.
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1000.0
+}
+
+/// The first of a field's series names.
+fn field(signal: SignalId) -> Option<String> {
+    let known = fields::built_in()
+        .into_iter()
+        .find(|spec| spec.id == signal)?;
+    known.wire_names.into_iter().next()
 }

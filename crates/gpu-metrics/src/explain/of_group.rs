@@ -8,9 +8,9 @@ use apimachinery::time::Timestamp;
 
 use super::device::describe;
 use super::promql;
-use super::question::{Question, Selected, field};
-use super::seconds;
-use super::{ExplainedValue, Explanation, ReadingOutcome, Window};
+use super::{
+    ExplainedValue, Explanation, Question, ReadingOutcome, Selected, Window, field, seconds,
+};
 
 /// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;

@@ -14,8 +14,7 @@ use crate::window::takes_formula;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals};
 
-use super::question::{Question, Selected, field};
-use super::{Promql, seconds};
+use super::{Promql, Question, Selected, field, seconds};
 
 /// What no query can express.
 const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which end a series at once, pods \
@@ -24,18 +23,6 @@ const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which
 
 /// The most names in a query.
 const MOST_NAMES: usize = 64;
-
-impl<'a> Selected<'a> {
-    /// The namespace of the request: pods of other namespaces are never named.
-    pub(super) const fn namespace(self) -> Option<&'a str> {
-        match self {
-            Self::Pod(namespace, _) | Self::PodsOf(namespace) | Self::Namespace(namespace) => {
-                Some(namespace)
-            }
-            Self::Devices | Self::All => None,
-        }
-    }
-}
 
 /// The query, or why there is none: a short query computes the same number if there are no
 /// MIG instances and no shares of processes, one scheme of owner labels, and one field.

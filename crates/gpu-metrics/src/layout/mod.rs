@@ -4,7 +4,6 @@
 //! Rebuilt only when a line or the inventory changes. Members are in the order of their
 //! devices, so that every replica sums readings in the same order.
 
-mod clusters;
 mod devices;
 mod foreign;
 mod nodes;
@@ -22,7 +21,7 @@ use apimachinery::time::Timestamp;
 use self::foreign::Foreign;
 use self::nodes::NodeNames;
 use self::pods::pod_of;
-pub use crate::claim::{Claim, Holder};
+pub use self::pods::{Claim, Holder};
 use crate::grid::RowId;
 use crate::inventory::{Inventory, ObjectKind, Pod};
 use crate::line::Line;

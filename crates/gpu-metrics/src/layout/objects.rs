@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::time::Timestamp;
 
-use super::{KindTable, Layout, Member, Object, PodId, Scope};
-use crate::claim::Holder;
+use super::{Holder, KindTable, Layout, Member, Object, PodId, Scope};
 use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind};
 
 /// The places of kinds in the tables under construction; those of workloads follow.

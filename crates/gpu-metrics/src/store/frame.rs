@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use apimachinery::time::{Timestamp, millis};
 
-use super::{Store, validity};
-use crate::grid::{Columns, Reading, RowId};
+use super::Store;
+use crate::grid::{Columns, RowId};
 use crate::reading::AHEAD_MS;
-use crate::signal::{SignalId, Unit};
+use crate::signal::SignalId;
 use crate::source::{SourceId, Sources};
-use crate::unit::Scale;
 
 /// The times of a line's samples, and what follows from them.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +40,6 @@ pub struct Frame {
     behind: Vec<i64>,
     /// The fields of sources whose unit is unknown, by the place of the field's name.
     pub unknown_units: Vec<(SourceId, SignalId, u8)>,
-    pub(crate) percent_as_ratio: Option<bool>,
-    /// The fields in percent.
-    percents: Vec<SignalId>,
     /// By signal, whether its query was ever answered; if not, any device may have it.
     answered: Vec<bool>,
 }
@@ -80,12 +76,7 @@ impl Store {
                 Some(_) => Vec::new(),
                 None => self.sources.of_unknown_unit(since),
             },
-            percent_as_ratio: self.policy.percent_as_ratio,
             answered,
-            percents: {
-                let specs = self.specs.iter().filter(|spec| spec.unit == Unit::Percent);
-                specs.map(|spec| spec.id).collect()
-            },
         }
     }
 }
@@ -117,23 +108,14 @@ impl Frame {
         self.answered.get(signal.index()).copied().unwrap_or(true)
     }
 
-    /// The reading of a stored value; `None`: its unit is unknown, or it is none.
+    /// Whether the unit of a line's value is known. Zero is zero in any unit.
     #[inline]
-    pub(crate) fn scaled(&self, row: RowId, signal: SignalId, stored: Reading) -> Option<Reading> {
+    pub(crate) fn is_of_known_unit(&self, row: RowId, signal: SignalId, value: f64) -> bool {
         let times = &self.times[row.0 as usize];
-        let is_percent = self.percents.contains(&signal);
         let of = (times.source, signal, times.rank);
-        let is_unknown = !self.unknown_units.is_empty()
-            && stored.value != 0.0
-            && self.unknown_units.binary_search(&of).is_ok();
-        let value = match self.percent_as_ratio {
-            Some(true) if is_percent => {
-                validity::reading(Unit::Percent, stored.value, Scale::Ratio)?
-            }
-            _ if is_unknown => return None,
-            _ => stored.value,
-        };
-        (!value.is_nan()).then_some(Reading { value, ..stored })
+        self.unknown_units.is_empty()
+            || value == 0.0
+            || self.unknown_units.binary_search(&of).is_err()
     }
 
     /// Whether a line was frozen when a sample was taken.

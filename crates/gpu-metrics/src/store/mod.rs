@@ -20,6 +20,7 @@ use crate::line::Line;
 use crate::policy::Policy;
 use crate::signal::{SignalId, SignalSpec, Unit};
 use crate::source::{SourceId, Sources};
+use crate::unit::Scale;
 use crate::validity;
 
 pub use self::frame::{Frame, LineTimes};
@@ -202,6 +203,10 @@ impl Store {
         report.too_old += start as u64;
         report.future += (sorted.len() - end) as u64;
         let (samples, step_ms) = (&sorted[start..end], self.step_ms());
+        let scale = match self.policy.percent_as_ratio {
+            Some(true) => Scale::Ratio,
+            Some(false) | None => Scale::Percent,
+        };
         let spec = self.specs.iter().find(|spec| spec.id == signal);
         let (Some(Some(slot)), Some(unit), Some(columns)) = (
             self.lines.get_mut(row.0 as usize),
@@ -223,10 +228,11 @@ impl Store {
             slot.newest = slot.newest.max(last.at);
         }
         // The last reading of a device that has been silent for long decides about means.
-        let is_reading = |sample: &&Sample| validity::stored(unit, sample.value).is_some();
-        let last = samples.iter().rfind(is_reading).map(|sample| sample.at);
+        let value = |sample: &Sample| validity::reading(unit, sample.value, scale);
+        let last = samples.iter().rfind(|sample| value(sample).is_some());
+        let last = last.map(|sample| sample.at);
         for sample in samples {
-            let value = validity::stored(unit, sample.value);
+            let value = value(sample);
             let reading = Reading {
                 value: value.unwrap_or(f64::NAN),
                 at: sample.at,

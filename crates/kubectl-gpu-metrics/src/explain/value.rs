@@ -2,9 +2,8 @@
 
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics;
-use gpu_metrics::explain::{
-    ExplainedDevice, ExplainedReading, Explanation, Instant, ReadingOutcome, Window,
-};
+use gpu_metrics::devices::DeviceReport;
+use gpu_metrics::explain::{ExplainedReading, Explanation, Instant, ReadingOutcome, Window};
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{DeviceValue, Measure};
 
@@ -17,7 +16,7 @@ use crate::document::{Document, Fact, Severity};
 const IN_COLUMNS: usize = 8;
 
 /// The columns of devices.
-const DEVICES: &[ColumnOf<ExplainedDevice>] = &[
+const DEVICES: &[ColumnOf<DeviceReport>] = &[
     of(
         Column::new("uuid", "UUID", "UUID, with the MIG instance"),
         |device| {
@@ -244,7 +243,7 @@ fn end_of(uuid: &str) -> String {
     letters[letters.len().saturating_sub(8)..].iter().collect()
 }
 
-fn pods(device: &ExplainedDevice) -> Cell {
+fn pods(device: &DeviceReport) -> Cell {
     let last = device.readings.last();
     if last.and_then(|reading| reading.held) == Some(false) {
         return Cell::text("free: no pod");
@@ -270,7 +269,7 @@ fn pod(text: &str) -> Object {
     }
 }
 
-fn state(device: &ExplainedDevice) -> Cell {
+fn state(device: &DeviceReport) -> Cell {
     if let Some(since) = &device.silent_since {
         return Cell::verdict(Severity::Error, format!("silent since {since}"));
     }

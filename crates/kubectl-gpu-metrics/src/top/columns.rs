@@ -3,7 +3,7 @@
 
 use clap::builder::PossibleValuesParser;
 
-use gpu_metrics::devices::{DeviceNow, DevicesOf, IdleTime};
+use gpu_metrics::devices::{DeviceReport, DevicesOf, IdleTime};
 
 use crate::document::cell::{Cell, Object, Reference, Unit};
 use crate::document::table::{Column, ColumnOf, of};
@@ -170,7 +170,7 @@ pub(super) const OBJECTS: &[ColumnOf<Row>] = &[
 pub(super) const NODES_ONLY: [&str; 2] = ["allocatable", "free"];
 
 /// The columns of GPUs and MIG instances.
-pub(super) const GPUS: &[ColumnOf<DeviceNow>] = &[
+pub(super) const GPUS: &[ColumnOf<DeviceReport>] = &[
     of(
         Column::new("node", "NODE", "node of the GPU"),
         |gpu| match &gpu.node {
@@ -315,7 +315,7 @@ fn idle_for(idle: Option<IdleTime>, reason: Option<&str>) -> Cell {
     }
 }
 
-fn reason(gpu: &DeviceNow) -> &str {
+fn reason(gpu: &DeviceReport) -> &str {
     gpu.reason.as_deref().unwrap_or_default()
 }
 
@@ -353,7 +353,7 @@ mod tests {
             {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
-        let gpus: Vec<DeviceNow> = serde_json::from_value(listed).unwrap();
+        let gpus: Vec<DeviceReport> = serde_json::from_value(listed).unwrap();
         let cells = shown(&Table::of("GPUs", GPUS, gpus));
         assert_eq!(cells[2..5], ["active", "ml/train-0", "40.0%"]);
         assert_eq!(cells[10..13], ["no reading", "–", "–"]);

@@ -10,7 +10,7 @@ use apimachinery::kinds::Kind;
 use cluster_checks::paths::{autoscalers, encode, within};
 use cluster_state::error::CallError;
 use findings::target::provided;
-use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf};
+use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 use gpu_metrics::resources::GpuResources;
 
@@ -70,7 +70,7 @@ impl Found {
     }
 
     /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
-    pub(crate) fn gpus(&mut self) -> Vec<DeviceNow> {
+    pub(crate) fn gpus(&mut self) -> Vec<DeviceReport> {
         let mut gpus = Vec::new();
         for Row { item, .. } in &mut self.rows {
             for mut device in item.devices.drain(..) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::devices::DeviceNow;
+use gpu_metrics::devices::DeviceReport;
 use hpa::health::Health;
 
 use super::frame::Ask;
@@ -61,7 +61,7 @@ async fn unwell(ask: &Ask, document: &mut Document) {
 /// The number of GPUs in each state, at the newest instant; larger ones may be missing
 /// from the list.
 fn gpus_now(found: &mut Found) -> Vec<Fact> {
-    let gpus: Vec<&DeviceNow> = found
+    let gpus: Vec<&DeviceReport> = found
         .rows
         .iter()
         .flat_map(|row| &row.item.devices)
@@ -69,7 +69,7 @@ fn gpus_now(found: &mut Found) -> Vec<Fact> {
     let unlisted = of_no_node(found.device_count, gpus.len());
     let is_whole = unlisted.is_none() && found.rows.iter().all(|row| !row.item.devices.is_empty());
     let uuids: BTreeSet<&str> = gpus.iter().map(|gpu| &*gpu.uuid).collect();
-    let count = |is: fn(&DeviceNow) -> bool| gpus.iter().filter(|gpu| is(gpu)).count();
+    let count = |is: fn(&DeviceReport) -> bool| gpus.iter().filter(|gpu| is(gpu)).count();
     let mut counts = vec![("GPUs", uuids.len())];
     if uuids.len() < gpus.len() {
         counts.push(("GPUs and MIG instances", gpus.len()));
@@ -196,20 +196,20 @@ pub(super) async fn check(ask: Arc<Ask>) -> Result<Document, Failure> {
 /// Devices of a node that are read in the same way.
 struct Readers {
     node: String,
-    devices: Vec<DeviceNow>,
+    devices: Vec<DeviceReport>,
 }
 
 impl Readers {
-    fn first(&self) -> Option<&DeviceNow> {
+    fn first(&self) -> Option<&DeviceReport> {
         self.devices.first()
     }
 
-    fn text(&self, of: fn(&DeviceNow) -> Option<&String>, reason: &str) -> Cell {
+    fn text(&self, of: fn(&DeviceReport) -> Option<&String>, reason: &str) -> Cell {
         let text = self.first().and_then(of);
         text.map_or_else(|| Cell::absent(reason), Cell::text)
     }
 
-    fn seconds(&self, of: fn(&DeviceNow) -> f64) -> Cell {
+    fn seconds(&self, of: fn(&DeviceReport) -> f64) -> Cell {
         Cell::known(self.first().map(of), Unit::Seconds, "")
     }
 }
@@ -257,7 +257,7 @@ const READERS: &[ColumnOf<Readers>] = &[
     }),
 ];
 
-fn state(gpu: Option<&DeviceNow>) -> Cell {
+fn state(gpu: Option<&DeviceReport>) -> Cell {
     match gpu.map(|gpu| (&gpu.silent_since, &gpu.frozen_since, &gpu.newest)) {
         Some((Some(since), _, _)) => {
             Cell::verdict(Severity::Error, format!("silent since {since}"))
@@ -307,7 +307,7 @@ fn read_by(found: Found, document: &mut Document) {
 }
 
 fn readers(row: &Row) -> Vec<Readers> {
-    let mut alike: BTreeMap<String, Vec<DeviceNow>> = BTreeMap::new();
+    let mut alike: BTreeMap<String, Vec<DeviceReport>> = BTreeMap::new();
     for gpu in &row.item.devices {
         let (seconds, labels) = ((gpu.scrape_seconds, gpu.fresh_seconds), &gpu.owner_labels);
         let key = (
