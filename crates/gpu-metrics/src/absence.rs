@@ -187,22 +187,14 @@ impl Snapshot {
         if let Some(since) = frozen.clone().max() {
             return missing(Missing::Frozen(since), frozen.count());
         }
-        let lost = times
-            .iter()
-            .filter(|(device, it)| it.is_silent && self.is_lost_in(*device, inputs));
         let silent = times.iter().filter(|(_, it)| it.is_silent);
-        let last =
-            |of: &mut dyn Iterator<Item = &(u32, DeviceTimes)>| of.map(|(_, it)| it.newest).max();
-        if let Some(since) = last(&mut silent.clone())
-            && lost.clone().count() < silent.clone().count()
-        {
-            return missing(Missing::Silent(since), silent.count());
-        }
-        if unseen > 0 {
-            return missing(Missing::Unseen, unseen);
-        }
-        match last(&mut lost.clone()) {
-            Some(since) => missing(Missing::Lost(since), lost.count()),
+        let silent = silent.map(|(device, it)| (it.newest, self.is_lost_in(*device, inputs)));
+        let silent: Vec<(Timestamp, bool)> = silent.collect();
+        let lost = silent.iter().filter(|(_, is_lost)| *is_lost).count();
+        match silent.iter().map(|(newest, _)| *newest).max() {
+            Some(since) if lost < silent.len() => missing(Missing::Silent(since), silent.len()),
+            _ if unseen > 0 => missing(Missing::Unseen, unseen),
+            Some(since) => missing(Missing::Lost(since), lost),
             None => Absence::TooFewReadings,
         }
     }

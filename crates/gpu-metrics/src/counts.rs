@@ -57,20 +57,10 @@ pub(crate) struct Missing {
     never: u32,
 }
 
-/// What a device adds to a total.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Amount {
-    Device,
-    Value,
-    /// Its value by its weight.
-    Weighted,
-}
-
 /// How a measure counts devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     measure: Measure,
-    amount: Amount,
     /// Whether a device must be held; `None`: either.
     held: Option<bool>,
     /// Whether a device must be active; `None`: either.
@@ -91,14 +81,8 @@ impl Counts {
             Measure::ActiveCount => (Some(true), Some(true), Reducer::Sum),
             Measure::IdleCount => (Some(true), Some(false), Reducer::Sum),
         };
-        let amount = match (measure, reducer) {
-            (Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount, _) => Amount::Device,
-            (_, Reducer::Sum) => Amount::Value,
-            (_, Reducer::Mean | Reducer::Max) => Amount::Weighted,
-        };
         Self {
             measure,
-            amount,
             held,
             active,
             reducer,
@@ -122,16 +106,21 @@ impl Counts {
         }
     }
 
+    /// Whether a device adds its value, and not only itself.
+    #[inline]
     pub(crate) fn is_of_values(self) -> bool {
-        self.amount != Amount::Device
+        !matches!(
+            self.measure,
+            Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount
+        )
     }
 
     #[inline]
     fn include(self, value: f64, weight: f64, to: &mut Total) {
-        match self.amount {
-            Amount::Device => to.add(1.0, 1.0),
-            Amount::Value => to.add(value, 1.0),
-            Amount::Weighted => to.add(value, weight),
+        match self.reducer {
+            _ if !self.is_of_values() => to.add(1.0, 1.0),
+            Reducer::Sum => to.add(value, 1.0),
+            Reducer::Mean | Reducer::Max => to.add(value, weight),
         }
     }
 

@@ -8,10 +8,8 @@ use apimachinery::time::Timestamp;
 use super::{Holder, KindTable, Layout, Member, Object, PodId, Scope};
 use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind};
 
-/// The places of kinds in the tables under construction; those of workloads follow.
+/// The place of the pods in the tables under construction.
 const PODS: usize = 0;
-const NAMESPACES: usize = 1;
-const NODES: usize = 2;
 
 /// An object that pods or devices share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,8 +24,6 @@ enum Group<'a> {
 struct Objects<'a> {
     inventory: &'a Inventory,
     tables: Vec<KindTable>,
-    /// The kind of each workload.
-    kinds: Vec<usize>,
     /// The table and the place of each group; `None`: no such object exists.
     places: HashMap<Group<'a>, Option<(usize, usize)>>,
 }
@@ -81,16 +77,13 @@ impl<'a> Objects<'a> {
         ];
         let mut tables: Vec<KindTable> = own.map(table).into();
         // A kind is served while the cluster has objects of it.
-        let kinds = inventory.workloads.iter().map(|workload| {
-            let known = tables.iter().position(|it| it.kind == workload.kind);
-            known.unwrap_or_else(|| {
+        for workload in &inventory.workloads {
+            if !tables.iter().any(|it| it.kind == workload.kind) {
                 tables.push(table(workload.kind.clone()));
-                tables.len() - 1
-            })
-        });
+            }
+        }
         Self {
             inventory,
-            kinds: kinds.collect(),
             tables,
             places: HashMap::new(),
         }
@@ -147,20 +140,19 @@ impl<'a> Objects<'a> {
         let of = |objects: &'a [ClusterObject], name: &str| {
             ClusterObject::find(objects, name).map(|it| (&it.labels, it.created))
         };
-        let (table, namespace, name, known) = match group {
-            Group::Namespace(name) => (NAMESPACES, None, name, of(&inventory.namespaces, name)),
-            Group::Node(name) => (NODES, None, name, of(&inventory.nodes, name)),
+        let (kind, namespace, name, known) = match group {
+            Group::Namespace(name) => {
+                let known = of(&inventory.namespaces, name);
+                (ObjectKind::namespace(), None, name, known)
+            }
+            Group::Node(name) => (ObjectKind::node(), None, name, of(&inventory.nodes, name)),
             Group::Workload(place) => {
                 let own = inventory.workloads.get(place as usize)?;
                 let known = Some((&own.labels, own.created));
-                (
-                    self.kinds[place as usize],
-                    Some(&own.namespace),
-                    &own.name,
-                    known,
-                )
+                (own.kind.clone(), Some(&own.namespace), &own.name, known)
             }
         };
+        let table = self.tables.iter().position(|it| it.kind == kind)?;
         if known.is_none() && inventory.authority == InventoryOrigin::Cluster {
             return None;
         }
