@@ -90,7 +90,7 @@ pub(super) fn run(world: &World) -> Vec<String> {
         first.poll(world, &store, now);
         run.polled = now;
         if (0..signals).any(|signal| !world.refuses(signal, now)) {
-            run.oracle.hear(now);
+            run.oracle.times.hear(now);
         }
         if now >= world.restart {
             let second = second.get_or_insert_with(|| Replica::new(world, now));

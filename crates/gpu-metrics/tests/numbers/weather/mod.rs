@@ -29,4 +29,5 @@ mod random;
 mod replica;
 mod row;
 mod store;
+mod times;
 mod world;
