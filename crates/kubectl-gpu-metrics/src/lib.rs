@@ -34,8 +34,6 @@ pub mod cluster;
 pub mod commands;
 pub mod document;
 pub mod explain;
-#[cfg(test)]
-mod golden;
 pub mod interrupts;
 mod kinds;
 pub mod process;
@@ -43,6 +41,8 @@ pub mod replay;
 pub mod shell;
 mod table;
 pub mod terminal;
+#[cfg(test)]
+mod tests;
 pub mod top;
 pub mod ui;
 mod values;

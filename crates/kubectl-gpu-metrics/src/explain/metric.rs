@@ -16,7 +16,7 @@ use crate::document::{Document, Fact};
 use crate::values::{EXTERNALLY, served};
 
 /// What to scale on with each metric.
-const MORE: &str = "docs/metrics.md";
+const MORE: &str = "docs/concepts.md#what-is-served";
 
 /// The metrics of `metrics.k8s.io`, and their units.
 const RESOURCES: [(&str, &str); 2] = [("cpu", "cores"), ("memory", "bytes")];

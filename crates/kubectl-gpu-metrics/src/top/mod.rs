@@ -32,13 +32,15 @@ const MOST_NOTES: usize = 4;
 const SHARED: &str =
     "a GPU that several objects hold counts in the row of each, and several times in SUM";
 
+const EXAMPLES: &str = "Examples:
+  kubectl gpu-metrics top pods -n ml
+  kubectl gpu-metrics top workloads -A --sort-by idle --sum
+  kubectl gpu-metrics top nodes --sort-by free";
+
 /// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
 #[derive(Clone, Debug, Default, Args)]
-#[command(after_help = "Examples:
-  kubectl gpu-metrics top pods -n ml
-  kubectl gpu-metrics top workloads -A --sort-by idle --sum
-  kubectl gpu-metrics top nodes --sort-by free", after_long_help = columns::help())]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", columns::help()))]
 pub struct TopArgs {
     /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
