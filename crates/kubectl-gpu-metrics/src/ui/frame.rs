@@ -169,22 +169,25 @@ impl Ask {
         }
     }
 
-    /// The first judgement or numbers of a document; a screen reader announces changes.
+    /// The first numbers of a document; a screen reader announces their changes.
     /// Rows that could not be read are not reported as zero.
     fn status(&self, document: &Document) -> String {
         if self.trouble.is_some() {
             return UNREAD.to_owned();
         }
-        let words = document.blocks.iter().find_map(|block| match block {
+        let facts = document.blocks.iter().find_map(|block| match block {
             Block::Facts(facts) => {
                 let facts = facts.iter().filter(|it| !matches!(it.cell, Cell::Text(_)));
                 let words = facts.map(|it| format!("{}: {}", it.label, it.cell.shown()));
                 Some(words.collect::<Vec<_>>().join(", "))
             }
+            _ => None,
+        });
+        let rows = document.blocks.iter().find_map(|block| match block {
             Block::Table(table) => Some(format!("rows: {}", table.rows.len())),
             _ => None,
         });
-        words.unwrap_or_default()
+        facts.or(rows).unwrap_or_default()
     }
 
     fn framed(&self, title: &str, status: &str, main: &Markup) -> Markup {
