@@ -35,6 +35,16 @@ pub fn refused(object: &str, error: &str) -> Finding {
         .with_severity(Severity::Error)
 }
 
+/// The finding that no metric results from the only series of a rule.
+#[must_use]
+pub fn unmatched(object: &str, place: &str, series: &str) -> Finding {
+    let message = format!(
+        "{place}: name.matches or seriesFilters leave out {series}, its only series: the rule serves nothing"
+    );
+    let remedy = "let name.matches fit the name of the series";
+    Finding::new(&GM601, object, message, remedy)
+}
+
 /// Findings about the rules of a file. `faults` are the server's messages about rules that
 /// it skips.
 #[must_use]

@@ -4,21 +4,18 @@
 //! `pkg/controller/podautoscaler/{horizontal,replica_calculator}.go`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM514, GM515, GM516, GM518};
+use super::codes::{GM501, GM502, GM506, GM509, GM514, GM515, GM516, GM518};
 use super::names::nearest;
-use super::shape::{Shape, Trend, Unit, is_of_cluster, measure, metrics_of, setting, usual};
+use super::shape::{self, is_of_cluster, measure, metrics_of, setting, usual};
 use super::{Finding, Severity};
 use ::hpa::health::Health;
-use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
-use ::hpa::ratio::Milli;
+use ::hpa::hpa::{Metric, MetricSource};
 use ::hpa::{ControllerFlags, Hpa, NEWEST};
 use apimachinery::duration::{format_duration, parse_duration};
-use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
-use gpu_metrics::policy::{Formula, Policy};
+use gpu_metrics::policy::Formula;
 
 /// The default stabilization window for scaling down, in seconds.
 const STABILIZATION: u64 = 300;
@@ -93,7 +90,7 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     for metric in &asked {
         found.extend(not_served(&object, metric, served));
         found.extend(misspelt_key(&object, metric));
-        found.extend(target(&object, metric, flags.tolerances(hpa).up));
+        found.extend(shape::target(&object, metric, flags.tolerances(hpa).up));
         found.extend(window(&object, metric, hpa));
     }
     found.extend(never_scales_up_from_zero(&object, hpa, &asked, flags));
@@ -197,99 +194,6 @@ fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
     Finding::new(&GM501, object, message, remedy).with_severity(severity)
 }
 
-/// A target whose unit, type or height does not fit the metric.
-fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Finding> {
-    let shape = Shape::of(metric)?;
-    let target = match metric.target {
-        MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => target,
-        MetricTarget::Utilization(_) => return None,
-    };
-    let unit = unit(object, metric.source.name(), shape.unit, target);
-    let type_ = || target_type(object, metric, shape, target);
-    unit.or_else(type_)
-        .or_else(|| beyond(object, metric.source.name(), shape, target, tolerance))
-}
-
-/// A number in another unit than the metric's.
-fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
-    let text = milli_text(target);
-    let percent = milli_text(target.saturating_mul(100));
-    let (what, remedy) = match unit {
-        Unit::Percent if target <= 1000 => (
-            "a percentage from 0 to 100",
-            format!("write {percent:?} if {percent} percent is meant"),
-        ),
-        Unit::Ratio if target > 1000 => {
-            let ratio = milli_text(target / 100);
-            (
-                "a ratio from 0 to 1",
-                format!("write {ratio:?} if {text} percent is meant"),
-            )
-        }
-        Unit::Mebibytes if target < 256_000 => (
-            "in MiB, and a process on a GPU takes some hundred",
-            "write the MiB, or use gpu_memory_used_percent if percent is meant".to_owned(),
-        ),
-        Unit::Watts if target < 20_000 => (
-            "in watts, and an idle GPU takes more",
-            "write the watts of a busy replica, or use gpu_utilization".to_owned(),
-        ),
-        _ => return None,
-    };
-    let message = format!("{name} is {what}, and the target is {text}");
-    Some(Finding::new(&GM505, object, message, remedy))
-}
-
-/// A type of target with which the controller multiplies the replicas at each sync, or
-/// divides a mean by them.
-fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Option<Finding> {
-    let name = metric.source.name();
-    let of_pods = match shape.unit {
-        Unit::Number => "AverageValue",
-        _ => "a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue",
-    };
-    let again = "with type Value each sync multiplies the replicas again, up to maxReplicas";
-    let (message, remedy) = match (&metric.source, metric.target, shape.trend) {
-        (MetricSource::Pods { .. }, ..) | (_, MetricTarget::Value(_), Trend::Falls) => return None,
-        (_, MetricTarget::Value(_), Trend::StaysMean) => (
-            format!(
-                "{name} is a mean over the active GPUs: more replicas do not lower it, and {again}"
-            ),
-            format!("use {of_pods}"),
-        ),
-        (_, MetricTarget::Value(_), Trend::StaysTotal) => (
-            format!("{name} is a sum: more replicas do not lower it, and {again}"),
-            "use AverageValue, with the target of one replica".to_owned(),
-        ),
-        (_, _, Trend::StaysTotal) => return None,
-        _ => {
-            let most = shape.most()?;
-            let most = (most + target - 1) / target;
-            let message = format!(
-                "{name} is a mean, which AverageValue divides by the replicas again: the HPA never wants more than {most} of them"
-            );
-            (message, format!("use {of_pods}"))
-        }
-    };
-    Some(Finding::new(&GM503, object, message, remedy))
-}
-
-/// A target that the largest value does not exceed beyond the tolerance. The controller keeps
-/// the replicas while value ÷ target is at most 1 + tolerance.
-fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -> Option<Finding> {
-    let most = shape.most()?;
-    let thousandths = (tolerance * 1000.0).round() as i64;
-    let threshold = i128::from(target) * i128::from(1000 + thousandths);
-    (threshold >= i128::from(most) * 1000).then(|| {
-        let message = format!(
-            "{name} is at most {}: with a target of {} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
-            milli_text(most), milli_text(target), most as f64 / target as f64,
-        );
-        let remedy = format!("write a target of {} or less", milli_text(most / 5 * 4));
-        Finding::new(&GM504, object, message, remedy)
-    })
-}
-
 fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
     measure(metric)?;
     let window = parse_duration(setting(metric, "window")?).ok()?;
@@ -305,29 +209,6 @@ fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
         let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
         Finding::new(&GM506, object, message, remedy)
     })
-}
-
-/// Findings about windows that the server rejects. Without `longest` its default is assumed.
-#[must_use]
-pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
-    let (unless, severity) = match longest {
-        Some(_) => ("", Severity::Error),
-        None => (" unless it is set", Severity::Warning),
-    };
-    let longest = longest.unwrap_or_else(|| Policy::default().max_window);
-    let found = metrics_of(hpa).into_iter().filter_map(|metric| {
-        measure(metric)?;
-        let window = parse_duration(setting(metric, "window")?).ok()?;
-        let [text, most] = [window, longest].map(format_duration);
-        let message = format!(
-            "{}: the window of {text} is longer than gpu.maxWindow, {most}{unless}: the metric has no value",
-            metric.source.name()
-        );
-        let remedy = format!("write window: {most} or less, or set gpu.maxWindow to {text}");
-        let finding = Finding::new(&GM502, hpa.to_string(), message, remedy);
-        (window > longest).then_some(finding.with_severity(severity))
-    });
-    found.collect()
 }
 
 fn never_scales_up_from_zero(

@@ -1,7 +1,12 @@
-//! What number a metric is: its unit, its range, and whether replicas change it.
+//! What number a metric is: its unit, its range, and whether replicas change it. Findings about
+//! targets that do not fit it.
 
+use super::Finding;
+use super::codes::{GM503, GM504, GM505};
 use ::hpa::Hpa;
-use ::hpa::hpa::{Metric, MetricSource};
+use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
+use ::hpa::ratio::Milli;
+use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::{ExternalMetrics, Reach};
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Over, Reducer};
@@ -141,6 +146,99 @@ impl Shape {
             _ => None,
         }
     }
+}
+
+/// A target whose unit, type or height does not fit the metric.
+pub(super) fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Finding> {
+    let shape = Shape::of(metric)?;
+    let target = match metric.target {
+        MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => target,
+        MetricTarget::Utilization(_) => return None,
+    };
+    let unit = unit(object, metric.source.name(), shape.unit, target);
+    let type_ = || target_type(object, metric, shape, target);
+    unit.or_else(type_)
+        .or_else(|| beyond(object, metric.source.name(), shape, target, tolerance))
+}
+
+/// A number in another unit than the metric's.
+fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
+    let text = milli_text(target);
+    let percent = milli_text(target.saturating_mul(100));
+    let (what, remedy) = match unit {
+        Unit::Percent if target <= 1000 => (
+            "a percentage from 0 to 100",
+            format!("write {percent:?} if {percent} percent is meant"),
+        ),
+        Unit::Ratio if target > 1000 => {
+            let ratio = milli_text(target / 100);
+            (
+                "a ratio from 0 to 1",
+                format!("write {ratio:?} if {text} percent is meant"),
+            )
+        }
+        Unit::Mebibytes if target < 256_000 => (
+            "in MiB, and a process on a GPU takes some hundred",
+            "write the MiB, or use gpu_memory_used_percent if percent is meant".to_owned(),
+        ),
+        Unit::Watts if target < 20_000 => (
+            "in watts, and an idle GPU takes more",
+            "write the watts of a busy replica, or use gpu_utilization".to_owned(),
+        ),
+        _ => return None,
+    };
+    let message = format!("{name} is {what}, and the target is {text}");
+    Some(Finding::new(&GM505, object, message, remedy))
+}
+
+/// A type of target with which the controller multiplies the replicas at each sync, or
+/// divides a mean by them.
+fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Option<Finding> {
+    let name = metric.source.name();
+    let of_pods = match shape.unit {
+        Unit::Number => "AverageValue",
+        _ => "a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue",
+    };
+    let again = "with type Value each sync multiplies the replicas again, up to maxReplicas";
+    let (message, remedy) = match (&metric.source, metric.target, shape.trend) {
+        (MetricSource::Pods { .. }, ..) | (_, MetricTarget::Value(_), Trend::Falls) => return None,
+        (_, MetricTarget::Value(_), Trend::StaysMean) => (
+            format!(
+                "{name} is a mean over the active GPUs: more replicas do not lower it, and {again}"
+            ),
+            format!("use {of_pods}"),
+        ),
+        (_, MetricTarget::Value(_), Trend::StaysTotal) => (
+            format!("{name} is a sum: more replicas do not lower it, and {again}"),
+            "use AverageValue, with the target of one replica".to_owned(),
+        ),
+        (_, _, Trend::StaysTotal) => return None,
+        _ => {
+            let most = shape.most()?;
+            let most = (most - 1) / target + 1;
+            let message = format!(
+                "{name} is a mean, which AverageValue divides by the replicas again: the HPA never wants more than {most} of them"
+            );
+            (message, format!("use {of_pods}"))
+        }
+    };
+    Some(Finding::new(&GM503, object, message, remedy))
+}
+
+/// A target that the largest value does not exceed beyond the tolerance. The controller keeps
+/// the replicas while value ÷ target is at most 1 + tolerance.
+fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -> Option<Finding> {
+    let most = shape.most()?;
+    let thousandths = (tolerance * 1000.0).round() as i64;
+    let threshold = i128::from(target) * i128::from(1000 + thousandths);
+    (threshold >= i128::from(most) * 1000).then(|| {
+        let message = format!(
+            "{name} is at most {}: with a target of {} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
+            milli_text(most), milli_text(target), most as f64 / target as f64,
+        );
+        let remedy = format!("write a target of {} or less", milli_text(most / 5 * 4));
+        Finding::new(&GM504, object, message, remedy)
+    })
 }
 
 /// Ends of the names of exporters, guides and clouds, and the built-in metric of the same

@@ -99,7 +99,7 @@ pub fn not_created(deployment: &Deployment) -> Option<Finding> {
         .iter()
         .find(|it| failure(&it.type_, &it.status))?;
     let wanted = deployment.spec.as_ref()?.replicas.unwrap_or(1);
-    let missing = wanted - status.replicas.unwrap_or(0);
+    let missing = wanted.saturating_sub(status.replicas.unwrap_or(0));
     let metadata = &deployment.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let object = format!("Deployment {namespace}/{}", name(metadata));

@@ -1,13 +1,17 @@
 //! Files: manifests, configurations and values of charts, with one or more documents.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
 use ::hpa::{Hpa, manifest};
+use adapter_rules::registry::{Registry, Shape};
+use adapter_rules::rule::Rule;
+use apimachinery::kinds::Kinds;
 use configuration::{Config, Flags};
 use findings::codes::OF_TARGETS;
 use findings::hpa::ServedMetrics;
@@ -49,9 +53,9 @@ struct Checks<'f> {
     report: &'f mut Report,
     hpas: Vec<(Hpa, &'f str)>,
     scaled_objects: Vec<ScaledObject>,
-    /// The longest window that any configuration among them allows.
-    longest: Option<Duration>,
     rules: usize,
+    /// Metrics of rules whose series are named.
+    names: BTreeSet<String>,
 }
 
 /// Reads files as YAML, which includes JSON, and lists those that cannot be read.
@@ -121,8 +125,8 @@ pub(super) fn check(files: &[File], served: &Served, report: &mut Report) {
         report,
         hpas: Vec::new(),
         scaled_objects: Vec::new(),
-        longest: None,
         rules: 0,
+        names: BTreeSet::new(),
     };
     for file in files {
         let before = checks.report.findings.len();
@@ -240,10 +244,19 @@ impl<'f> Checks<'f> {
         let found = match Config::from_yaml(file, text, &Flags::default()) {
             Err(error) => vec![config::refused(object, &error.to_string())],
             Ok(read) => {
-                self.longest = self.longest.max(Some(read.policy.max_window));
-                self.rules += read.rules.usable.len() + read.external_rules.usable.len();
                 let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
-                config::check(object, &raw, &read.warnings)
+                let mut found = config::check(object, &raw, &read.warnings);
+                for rule in read.rules.usable.iter().chain(&read.external_rules.usable) {
+                    self.rules += 1;
+                    match metrics_of(rule) {
+                        Some((_, names)) if !names.is_empty() => self.names.extend(names),
+                        Some((series, _)) => {
+                            found.push(config::unmatched(object, &rule.place, series));
+                        }
+                        None => {}
+                    }
+                }
+                found
             }
         };
         self.report.findings.extend(found);
@@ -265,6 +278,14 @@ impl<'f> Checks<'f> {
         report
             .checked
             .extend(counts.map(|(count, what)| format!("{count} {what}")));
+        if !self.names.is_empty() {
+            let names: Vec<String> = self.names.into_iter().collect();
+            let served = format!(
+                "the rules serve {}, and what else Prometheus finds for them; docs/rules.md says what differs from prometheus-adapter",
+                names.join(", ")
+            );
+            report.checked.push(served);
+        }
         if !hpas.is_empty() {
             let skipped = Skipped::new(
                 "the scale targets of HPAs: workloads and pods",
@@ -278,9 +299,8 @@ impl<'f> Checks<'f> {
             finding
         };
         for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
-            let mut found = hpa::check(hpa, served.names.as_ref(), served.minor);
-            found.extend(hpa::too_long(hpa, self.longest));
-            let found = found.into_iter().map(|finding| in_file(finding, path));
+            let found = hpa::check(hpa, served.names.as_ref(), served.minor).into_iter();
+            let found = found.map(|finding| in_file(finding, path));
             report.findings.extend(found);
         }
         let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
@@ -291,6 +311,20 @@ impl<'f> Checks<'f> {
             report.findings.push(in_file(finding, path));
         }
     }
+}
+
+/// The series of a rule and its metrics; `None`: only Prometheus knows its series.
+fn metrics_of(rule: &Rule) -> Option<(&str, Vec<String>)> {
+    let series = rule.series_query.split(['{', ' ']).next();
+    let series = series.filter(|name| !name.is_empty())?;
+    let shape = Shape {
+        name: series.into(),
+        labels: BTreeSet::new(),
+    };
+    let mut registry = Registry::new(Kinds::default());
+    registry.add_external(&Arc::new(rule.clone()), &[shape]);
+    let names = registry.external.keys().map(ToString::to_string);
+    Some((series, names.collect()))
 }
 
 /// `Kind namespace/name`.

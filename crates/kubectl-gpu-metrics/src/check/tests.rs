@@ -90,18 +90,24 @@ fn documents_of_all_kinds_are_checked_in_one_file_or_several() {
 }
 
 #[test]
-fn a_window_is_compared_with_the_configured_or_the_default_maximum() {
-    let selector = "gpu_memory_utilization, selector: {matchLabels: {window: 10m}}";
-    let hpa = HPA.replace("gpu_memory_utilization", selector);
-    for (texts, severity) in [
-        (vec![&*hpa], Some(Severity::Warning)),
-        (vec![&hpa, "gpu: {maxWindow: 5m}"], Some(Severity::Error)),
-        (vec!["gpu: {maxWindow: 10m}", &hpa], None),
-    ] {
-        let report = report(&texts);
-        let found = report.findings.iter().find(|it| it.code == "GM502");
-        assert_eq!(found.map(|it| it.severity), severity, "{report:?}");
-    }
+fn rules_that_serve_nothing_are_found_and_the_metrics_of_others_are_named() {
+    let rule = |matches: &str| {
+        format!(
+            "
+rules:
+- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{{exported_pod!=\"\"}}'
+  name: {{matches: '{matches}', as: 'gpu_$1'}}
+  metricsQuery: 'avg(<<.Series>>{{<<.LabelMatchers>>}}) by (<<.GroupBy>>)'
+"
+        )
+    };
+    let never = report(&[&rule("^dcgm_(.*)$")]);
+    assert_eq!(codes_of(&never), ["GM601"]);
+    let said = "leave out DCGM_FI_DEV_GPU_UTIL, its only series";
+    assert!(never.findings[0].message.contains(said), "{never:?}");
+    let served = report(&[&rule("^DCGM_FI_DEV_(.*)$")]);
+    assert_eq!(codes_of(&served), [""; 0]);
+    assert!(served.checked[1].contains("gpu_GPU_UTIL"), "{served:?}");
 }
 
 #[test]
