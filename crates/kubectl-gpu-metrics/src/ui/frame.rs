@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::{Html, IntoResponse, Response};
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use http::{StatusCode, Uri};
 use maud::{DOCTYPE, Markup, html};
 
@@ -257,7 +258,7 @@ impl Ask {
                     }
                     label for="metric" { "Metric " }
                     input #metric name="metric" list="metrics" autocomplete="off" spellcheck="false"
-                        value=(self.query.word("metric").unwrap_or_default());
+                        value=(self.query.word("metric").unwrap_or(MEMORY_UTILIZATION));
                     datalist #metrics { @for name in super::metrics() { option value=(name) {} } }
                     " " button { "Show" }
                 }

@@ -55,7 +55,10 @@ async fn unwell(ask: &Ask, document: &mut Document) {
         };
         document.verdict(severity, text);
     }
-    document.table(autoscalers::table(autoscalers, true));
+    let mut table = autoscalers::table(autoscalers, true);
+    // The page is sorted by the columns of nodes.
+    table.columns.iter_mut().for_each(|it| it.ordered = false);
+    document.table(table);
 }
 
 /// The number of GPUs in each state, at the newest instant; larger ones may be missing
