@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -36,6 +36,11 @@ test-oldest: prerequisites programs
 	@e2e/controlplane/build.sh oldest
 	KUBEBUILDER_ASSETS=$$(e2e/controlplane/build.sh oldest where) $(CARGO) test --locked --workspace --test e2e -- \
 	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check:: cluster::explaining::
+
+# What a real kube-controller-manager writes in the situations of e2e/controller, for the
+# tests of hpa and of explain hpa: a minute. Again for each new version of Kubernetes.
+recorded: controlplane
+	RECORDED=crates/hpa/tests/recorded.json $(CARGO) test --locked --test e2e -- --ignored controller::
 
 lint: cargo-deny pinned
 	$(CARGO) fmt --check

@@ -131,7 +131,7 @@ impl ControlPlane {
         let scheduler = identity("kube-scheduler");
         let dir = self.dir.path();
         let controllers =
-            programs::controllers(dir, &self.authorities, &controllers, autoscaler_sync)?;
+            programs::controllers(dir, &self.authorities, &controllers, autoscaler_sync, &[])?;
         let others = [
             controllers,
             programs::scheduler(dir, &scheduler)?,
@@ -148,6 +148,17 @@ impl ControlPlane {
         // A controller creates the ServiceAccount.
         let account = ["get", "serviceaccount", "default", "-o", "name"];
         self.await_words("the controllers", &account, "serviceaccount/default")
+    }
+
+    /// Starts the controller of autoscalers, and no other, beside [`Extent::Api`].
+    pub(crate) fn start_autoscaling(&self, sync: Duration) {
+        let identity = self.user_kubeconfig("system:kube-controller-manager", None);
+        let dir = self.dir.path();
+        let only = ["--controllers=horizontal-pod-autoscaler-controller"];
+        let started = programs::controllers(dir, &self.authorities, &identity, sync, &only);
+        self.parts()
+            .others
+            .push(started.unwrap_or_else(|error| panic!("{error}")));
     }
 
     /// Waits until kube-apiserver serves what all clients need: the namespace

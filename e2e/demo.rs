@@ -96,10 +96,12 @@ fn every_printed_command_answers_as_printed() {
             "{answer}"
         );
     }
-    for (command, expected) in
-        own.iter()
-            .zip(["REPORTING", "MEM BW %", "errors: 0", "by this computation"])
-    {
+    for (command, expected) in own.iter().zip([
+        "REPORTING",
+        "MEM BW %",
+        "errors: 0",
+        "What the controller wrote",
+    ]) {
         let said = said(command).unwrap();
         assert!(said.contains(expected), "{command}: {said}");
     }

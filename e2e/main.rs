@@ -14,6 +14,7 @@ mod bad_input;
 mod chart;
 mod check;
 mod cluster;
+mod controller;
 mod controlplane;
 mod curl;
 mod demo;

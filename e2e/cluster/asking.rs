@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Identity, Method};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub(crate) struct ApiClient {
 
 impl ApiClient {
     /// To kube-apiserver, as in a kubeconfig.
-    pub(super) fn of(kubeconfig: &Path) -> Self {
+    pub(crate) fn of(kubeconfig: &Path) -> Self {
         let config = read(kubeconfig);
         let cluster = &config["clusters"][0]["cluster"];
         let authority = pem(&cluster["certificate-authority-data"]);
@@ -109,17 +109,30 @@ impl ApiClient {
         self.send(Method::GET, path).await
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str) -> Reply {
-        let request = self.client.request(method, format!("{}{path}", self.base));
-        let read = async {
-            let answer = request.send().await?;
-            let code = answer.status().as_u16();
-            Ok((code, answer.text().await?))
+    /// Sends an object, or with PATCH a change that is merged.
+    pub(crate) async fn write(&self, method: Method, path: &str, object: &Value) -> Reply {
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
         };
-        let read = read.await;
-        let (code, body) = read.unwrap_or_else(|error| (0, chain(&error)));
-        Reply { code, body }
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        read_reply(request.header(CONTENT_TYPE, kind).body(object.to_string())).await
     }
+
+    pub(crate) async fn send(&self, method: Method, path: &str) -> Reply {
+        read_reply(self.client.request(method, format!("{}{path}", self.base))).await
+    }
+}
+
+async fn read_reply(request: reqwest::RequestBuilder) -> Reply {
+    let read = async {
+        let answer = request.send().await?;
+        let code = answer.status().as_u16();
+        Ok((code, answer.text().await?))
+    };
+    let read = read.await;
+    let (code, body) = read.unwrap_or_else(|error| (0, chain(&error)));
+    Reply { code, body }
 }
 
 /// The certificate and key in two files.

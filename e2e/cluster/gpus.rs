@@ -12,9 +12,6 @@ use tokio::task::JoinHandle;
 use super::asking::ApiClient;
 use super::lab::{APP, TEAM};
 
-/// Whether pods with this name prefix hold a GPU depends on the end of their names.
-pub(super) const SOME_WITHOUT: &str = "some";
-
 /// Assigns GPUs to the pods of the service as they are created and deleted.
 #[derive(Debug)]
 pub(super) struct Gpus {
@@ -158,16 +155,12 @@ async fn pods(api_client: &ApiClient) -> Option<Vec<String>> {
         pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
     };
     let name = |pod: &Value| Some(pod["metadata"]["name"].as_str()?.to_owned());
-    let is_without = |name: &String| {
-        name.starts_with(SOME_WITHOUT) && name.bytes().next_back().is_some_and(|end| end % 2 == 0)
-    };
     Some(
         list["items"]
             .as_array()?
             .iter()
             .filter(running)
             .filter_map(name)
-            .filter(|name| !is_without(name))
             .collect(),
     )
 }

@@ -71,10 +71,11 @@ pub(crate) fn controllers(
     authorities: &Authorities,
     kubeconfig: &Path,
     autoscaler_sync: Duration,
+    more: &[&str],
 ) -> Result<Part, String> {
     let path = |name| authorities.path(name);
     let sync = autoscaler_sync.as_millis();
-    let arguments = [
+    let mut arguments = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         // Without it, the controllers have no right to create objects.
         "--use-service-account-credentials=true".to_owned(),
@@ -91,6 +92,7 @@ pub(crate) fn controllers(
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
     ];
+    arguments.extend(more.iter().map(|it| (*it).to_owned()));
     start(dir, "kube-controller-manager", &arguments)
 }
 

@@ -21,7 +21,7 @@ use cluster_state::client::Client;
 use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::inventory::{Inventory, Pod};
-use hpa::Trace;
+use hpa::{Limit, Trace};
 use kubectl_gpu_metrics::cluster::Cluster;
 use kubectl_gpu_metrics::explain::hpa::Decision;
 use simulator::Fleet;
@@ -107,8 +107,9 @@ impl Autoscalers {
         loop {
             let mut objects = AutoscalerObjects::clone(&self.objects.load());
             for ((namespace, name), hpa) in &mut objects {
-                if let Ok(decision) = Decision::of(&cluster, (namespace, name)).await {
-                    hpa["status"] = status(&decision.trace);
+                let decision = Decision::of(&cluster, (namespace, name)).await;
+                if let Ok(Ok(trace)) = decision.map(|it| it.trace) {
+                    hpa["status"] = status(hpa, &trace);
                 }
             }
             self.objects.store(Arc::new(objects));
@@ -118,20 +119,46 @@ impl Autoscalers {
 }
 
 /// The status that the controller writes after a sync.
-fn status(trace: &Trace) -> Value {
+fn status(hpa: &Value, trace: &Trace) -> Value {
+    let named = &hpa["spec"]["metrics"][0]["pods"]["metric"];
     let metrics = trace.metrics.iter().filter_map(|metric| {
         let current = json!({"averageValue": metric.shown()?});
-        Some(json!({"type": "Pods", "pods": {"metric": {"name": metric.name}, "current": current}}))
+        Some(json!({"type": "Pods", "pods": {"metric": named, "current": current}}))
     });
-    let conditions = trace.conditions.iter().map(|it| {
-        let status = if it.status { "True" } else { "False" };
-        json!({"type": it.type_, "status": status, "reason": it.reason, "message": it.message})
-    });
+    let condition = |type_: &str, status: bool, reason: &str, message: &str| {
+        let status = if status { "True" } else { "False" };
+        json!({"type": type_, "status": status, "reason": reason, "message": message})
+    };
+    let mut conditions = vec![condition(
+        "AbleToScale",
+        true,
+        "ReadyForNewScale",
+        "recommended size matches current size",
+    )];
+    match trace.desired {
+        Some(_) => {
+            let found = "the HPA was able to successfully calculate a replica count";
+            conditions.push(condition("ScalingActive", true, "ValidMetricFound", found));
+            let reason = trace.limit.map_or("DesiredWithinRange", Limit::reason);
+            let limited = trace.limit.is_some();
+            conditions.push(condition("ScalingLimited", limited, reason, ""));
+        }
+        None => {
+            let mut steps = trace.metrics.iter().flat_map(|metric| &metric.steps);
+            let why = steps.next_back().map_or("", String::as_str);
+            conditions.push(condition(
+                "ScalingActive",
+                false,
+                "FailedGetPodsMetric",
+                why,
+            ));
+        }
+    }
     json!({
         "currentReplicas": trace.current,
         "desiredReplicas": trace.desired.unwrap_or(0),
         "currentMetrics": metrics.collect::<Vec<_>>(),
-        "conditions": conditions.collect::<Vec<_>>(),
+        "conditions": conditions,
     })
 }
 

@@ -35,11 +35,11 @@ pub(super) fn is_of_cluster(metric: &Metric) -> bool {
 
 /// The measure and the devices of a built-in external metric.
 fn external(metric: &Metric) -> Option<(Measure, Reach)> {
-    let MetricSource::External { metric, .. } = &metric.source else {
+    let MetricSource::External { metric } = &metric.source else {
         return None;
     };
     let known = ExternalMetrics::new(metrics::built_in().into());
-    let (_, spec, reach) = known.named(metric)?;
+    let (_, spec, reach) = known.named(&metric.name)?;
     Some((spec.measure, reach))
 }
 

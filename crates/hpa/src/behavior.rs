@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde::Serialize;
 
 use apimachinery::quantity::parse_milli;
 
@@ -28,7 +27,7 @@ pub struct ScalingRules {
 }
 
 /// `selectPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Select {
     /// The policy that allows the largest change.
     Max,
@@ -38,7 +37,7 @@ pub(crate) enum Select {
     Disabled,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScalingPolicy {
     /// Whether `value` is a percentage of the period's first replicas, or else a number of pods.
     pub(crate) percent: bool,
@@ -84,26 +83,14 @@ impl Behavior {
 
 fn rules(
     given: Option<&api::HPAScalingRules>,
-    mut rules: ScalingRules,
+    defaults: ScalingRules,
     side: &str,
 ) -> Result<ScalingRules, String> {
     let Some(given) = given else {
-        return Ok(rules);
+        return Ok(defaults);
     };
     let place = |field: &str| format!("spec.behavior.{side}.{field}");
-    rules.window = given.stabilization_window_seconds.or(rules.window);
-    if let Some(word) = &given.select_policy {
-        rules.select = match word.as_str() {
-            "Max" => Select::Max,
-            "Min" => Select::Min,
-            "Disabled" => Select::Disabled,
-            _ => {
-                let allowed = "Max, Min or Disabled";
-                return Err(unknown(&place("selectPolicy"), word, allowed));
-            }
-        };
-    }
-    if let Some(policies) = &given.policies {
+    let policies = given.policies.as_ref().map(|policies| {
         let read = |policy: &api::HPAScalingPolicy| {
             Ok(ScalingPolicy {
                 percent: match policy.type_.as_str() {
@@ -115,15 +102,28 @@ fn rules(
                 period: policy.period_seconds,
             })
         };
-        rules.policies = policies.iter().map(read).collect::<Result<_, _>>()?;
-    }
-    if let Some(Quantity(text)) = &given.tolerance {
-        let tolerance = tolerance(text).filter(|it| (0.0..f64::INFINITY).contains(it));
-        rules.tolerance = Some(tolerance.ok_or_else(|| {
-            format!("{}: {text:?} is no quantity above zero", place("tolerance"))
-        })?);
-    }
-    Ok(rules)
+        policies.iter().map(read).collect::<Result<_, _>>()
+    });
+    let tolerance = given.tolerance.as_ref().map(|Quantity(text)| {
+        let read = tolerance(text).filter(|it| (0.0..f64::INFINITY).contains(it));
+        let place = place("tolerance");
+        read.ok_or_else(|| format!("{place}: {text:?} is no quantity above zero"))
+    });
+    Ok(ScalingRules {
+        window: given.stabilization_window_seconds.or(defaults.window),
+        select: match given.select_policy.as_deref() {
+            None => defaults.select,
+            Some("Max") => Select::Max,
+            Some("Min") => Select::Min,
+            Some("Disabled") => Select::Disabled,
+            Some(word) => {
+                let allowed = "Max, Min or Disabled";
+                return Err(unknown(&place("selectPolicy"), word, allowed));
+            }
+        },
+        policies: policies.transpose()?.unwrap_or(defaults.policies),
+        tolerance: tolerance.transpose()?,
+    })
 }
 
 pub(super) fn unknown(place: &str, word: &str, allowed: &str) -> String {

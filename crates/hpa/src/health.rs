@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::Hpa;
+use super::SCALED_TO_ZERO;
 use super::behavior::{Behavior, ScalingRules, Select};
-use super::trace::SCALED_TO_ZERO;
 
 const UP_DISABLED: &str = "Scaling up is disabled by selectPolicy";
 const DOWN_DISABLED: &str = "Scaling down is disabled by selectPolicy";

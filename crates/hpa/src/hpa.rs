@@ -3,15 +3,12 @@
 
 use std::fmt;
 
+pub use super::behavior::Behavior;
 use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::Serialize;
-
-pub use super::behavior::Behavior;
 
 use super::behavior::unknown;
-use super::pods::timestamp;
 use super::ratio::Milli;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
@@ -80,19 +77,21 @@ pub struct HpaStatus {
 }
 
 impl HpaStatus {
-    fn new(given: Option<&api::HorizontalPodAutoscalerStatus>, metrics: &[Metric]) -> Self {
+    pub(crate) fn new(
+        given: Option<&api::HorizontalPodAutoscalerStatus>,
+        metrics: &[Metric],
+    ) -> Self {
         let Some(given) = given else {
             return Self::default();
         };
+        let (desired, scaled_at) = (desired(given), given.last_scale_time.as_ref());
         let values = given.current_metrics.iter().flatten().zip(metrics);
-        let values = values.map(|(value, metric)| {
-            let value = current(value, &metric.source)?;
-            metric.target.same_form(value)
-        });
+        let values = values.map(|(value, metric)| written(value, metric));
         Self {
-            replicas: given.current_replicas,
-            desired: desired(given),
-            scaled_at: given.last_scale_time.as_ref().map(timestamp),
+            // Kubernetes leaves a zero out.
+            replicas: given.current_replicas.or(desired.and(Some(0))),
+            desired,
+            scaled_at: scaled_at.map(|time| Timestamp::from_millis(time.0.as_millisecond())),
             values: values.collect(),
             conditions: given.conditions.clone().unwrap_or_default(),
         }
@@ -127,19 +126,23 @@ fn desired(status: &api::HorizontalPodAutoscalerStatus) -> Option<i32> {
     is_known.then_some(desired)
 }
 
-fn current<'s>(
-    metric: &'s api::MetricStatus,
-    source: &MetricSource,
-) -> Option<&'s api::MetricValueStatus> {
-    Some(match source {
-        MetricSource::Pods { .. } => &metric.pods.as_ref()?.current,
-        MetricSource::Object { .. } => &metric.object.as_ref()?.current,
-        MetricSource::External { .. } => &metric.external.as_ref()?.current,
+/// The value in the form of the target.
+fn written(status: &api::MetricStatus, metric: &Metric) -> Option<f64> {
+    let value = match metric.source {
+        MetricSource::Pods { .. } => &status.pods.as_ref()?.current,
+        MetricSource::Object { .. } => &status.object.as_ref()?.current,
+        MetricSource::External { .. } => &status.external.as_ref()?.current,
         MetricSource::Resource {
             container: None, ..
-        } => &metric.resource.as_ref()?.current,
-        MetricSource::Resource { .. } => &metric.container_resource.as_ref()?.current,
-    })
+        } => &status.resource.as_ref()?.current,
+        MetricSource::Resource { .. } => &status.container_resource.as_ref()?.current,
+    };
+    let quantity = match metric.target {
+        MetricTarget::Value(_) => value.value.as_ref(),
+        MetricTarget::AverageValue(_) => value.average_value.as_ref(),
+        MetricTarget::Utilization(_) => return value.average_utilization.map(f64::from),
+    };
+    Some(parse_milli(&quantity?.0)? as f64 / 1000.0)
 }
 
 /// One metric and its target.
@@ -152,39 +155,24 @@ pub struct Metric {
 }
 
 /// Where the values of a metric come from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "type")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum MetricSource {
     /// One value of each pod, from custom.metrics.k8s.io.
     Pods {
-        /// The metric.
-        metric: String,
-        /// The metric's selector.
-        #[serde(skip)]
-        selector: Option<LabelSelector>,
+        /// Its name and selector.
+        metric: api::MetricIdentifier,
     },
     /// One value of one object, from custom.metrics.k8s.io.
     Object {
-        /// The metric.
-        metric: String,
-        /// The metric's selector.
-        #[serde(skip)]
-        selector: Option<LabelSelector>,
-        /// The object's API version.
-        #[serde(skip)]
-        version: Option<String>,
-        /// The object's kind.
-        kind: String,
-        /// The object's name.
-        name: String,
+        /// Its name and selector.
+        metric: api::MetricIdentifier,
+        /// The object.
+        described: api::CrossVersionObjectReference,
     },
     /// A list of values, summed, from external.metrics.k8s.io.
     External {
-        /// The metric.
-        metric: String,
-        /// The metric's selector.
-        #[serde(skip)]
-        selector: Option<LabelSelector>,
+        /// Its name and selector.
+        metric: api::MetricIdentifier,
     },
     /// The usage of pods, from metrics.k8s.io.
     Resource {
@@ -196,10 +184,12 @@ pub enum MetricSource {
 }
 
 impl MetricSource {
-    fn resource(name: &str, container: Option<&str>) -> Self {
-        Self::Resource {
-            resource: name.to_owned(),
-            container: container.map(str::to_owned),
+    const fn identifier(&self) -> Option<&api::MetricIdentifier> {
+        match self {
+            Self::Pods { metric } | Self::Object { metric, .. } | Self::External { metric } => {
+                Some(metric)
+            }
+            Self::Resource { .. } => None,
         }
     }
 
@@ -207,28 +197,20 @@ impl MetricSource {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Pods { metric, .. }
-            | Self::Object { metric, .. }
-            | Self::External { metric, .. } => metric,
             Self::Resource { resource, .. } => resource,
+            _ => self.identifier().map_or("", |metric| &metric.name),
         }
     }
 
     /// The metric's selector, if it has one.
     #[must_use]
-    pub const fn selector(&self) -> Option<&LabelSelector> {
-        match self {
-            Self::Pods { selector, .. }
-            | Self::Object { selector, .. }
-            | Self::External { selector, .. } => selector.as_ref(),
-            Self::Resource { .. } => None,
-        }
+    pub fn selector(&self) -> Option<&LabelSelector> {
+        self.identifier()?.selector.as_ref()
     }
 }
 
 /// The target of a metric. Always above zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricTarget {
     /// The value as it is.
     Value(Milli),
@@ -246,16 +228,6 @@ impl MetricTarget {
             Self::Value(Milli(milli)) | Self::AverageValue(Milli(milli)) => milli as f64 / 1000.0,
             Self::Utilization(percent) => f64::from(percent),
         }
-    }
-
-    /// The number in a metric's status that has the form of this target.
-    fn same_form(self, value: &api::MetricValueStatus) -> Option<f64> {
-        let quantity = match self {
-            Self::Value(_) => value.value.as_ref(),
-            Self::AverageValue(_) => value.average_value.as_ref(),
-            Self::Utilization(_) => return value.average_utilization.map(f64::from),
-        };
-        Some(parse_milli(&quantity?.0)? as f64 / 1000.0)
     }
 }
 
@@ -282,7 +254,10 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
         }
         if metrics.is_empty() {
             metrics.push(Metric {
-                source: MetricSource::resource("cpu", None),
+                source: MetricSource::Resource {
+                    resource: "cpu".to_owned(),
+                    container: None,
+                },
                 target: MetricTarget::Utilization(80),
             });
         }
@@ -300,57 +275,57 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
     }
 }
 
-fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, String> {
-    let (source, target, field) = match metric.type_.as_str() {
-        "Pods" => {
-            let given = part(&metric.pods, place, "pods")?;
-            let source = MetricSource::Pods {
-                metric: given.metric.name.clone(),
-                selector: given.metric.selector.clone(),
-            };
-            (source, &given.target, "pods")
-        }
-        "Object" => {
-            let given = part(&metric.object, place, "object")?;
-            let source = MetricSource::Object {
-                metric: given.metric.name.clone(),
-                selector: given.metric.selector.clone(),
-                version: given.described_object.api_version.clone(),
-                kind: given.described_object.kind.clone(),
-                name: given.described_object.name.clone(),
-            };
-            (source, &given.target, "object")
-        }
-        "External" => {
-            let given = part(&metric.external, place, "external")?;
-            let source = MetricSource::External {
-                metric: given.metric.name.clone(),
-                selector: given.metric.selector.clone(),
-            };
-            (source, &given.target, "external")
-        }
-        "Resource" => {
-            let given = part(&metric.resource, place, "resource")?;
-            let source = MetricSource::resource(&given.name, None);
-            (source, &given.target, "resource")
-        }
-        "ContainerResource" => {
-            let given = part(&metric.container_resource, place, "containerResource")?;
-            let source = MetricSource::resource(&given.name, Some(given.container.as_str()));
-            (source, &given.target, "containerResource")
-        }
-        word => {
-            let allowed = "Pods, Object, External, Resource or ContainerResource";
-            return Err(unknown(&format!("{place}.type"), word, allowed));
-        }
+fn read_metric(given: &api::MetricSpec, place: &str) -> Result<Metric, String> {
+    const TYPES: [(&str, &str); 5] = [
+        ("Pods", "pods"),
+        ("Object", "object"),
+        ("External", "external"),
+        ("Resource", "resource"),
+        ("ContainerResource", "containerResource"),
+    ];
+    let of_type = TYPES.iter().find(|(type_, _)| *type_ == given.type_);
+    let Some((_, field)) = of_type else {
+        let allowed = "Pods, Object, External, Resource or ContainerResource";
+        return Err(unknown(&format!("{place}.type"), &given.type_, allowed));
     };
-    let target = read_target(&source, target, &format!("{place}.{field}.target"))?;
+    let place = format!("{place}.{field}");
+    let parts = match *field {
+        "pods" => given.pods.as_ref().map(|it| {
+            let metric = it.metric.clone();
+            (MetricSource::Pods { metric }, &it.target)
+        }),
+        "object" => given.object.as_ref().map(|it| {
+            let (metric, described) = (it.metric.clone(), it.described_object.clone());
+            (MetricSource::Object { metric, described }, &it.target)
+        }),
+        "external" => given.external.as_ref().map(|it| {
+            let metric = it.metric.clone();
+            (MetricSource::External { metric }, &it.target)
+        }),
+        "resource" => given.resource.as_ref().map(|it| {
+            let (resource, container) = (it.name.clone(), None);
+            (
+                MetricSource::Resource {
+                    resource,
+                    container,
+                },
+                &it.target,
+            )
+        }),
+        _ => given.container_resource.as_ref().map(|it| {
+            let (resource, container) = (it.name.clone(), Some(it.container.clone()));
+            (
+                MetricSource::Resource {
+                    resource,
+                    container,
+                },
+                &it.target,
+            )
+        }),
+    };
+    let (source, target) = parts.ok_or_else(|| format!("{place} is missing"))?;
+    let target = read_target(&source, target, &format!("{place}.target"))?;
     Ok(Metric { source, target })
-}
-
-fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, String> {
-    let missing = || format!("{place}.{field} is missing");
-    part.as_ref().ok_or_else(missing)
 }
 
 /// The field that the controller reads, which may differ from the one that `type` names.

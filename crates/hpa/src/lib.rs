@@ -1,9 +1,11 @@
-//! Computes one sync of the HorizontalPodAutoscaler controller, step by step: from its
-//! specification, pods, metrics and memory to the replicas and conditions that it writes.
+//! Computes one sync of the HorizontalPodAutoscaler controller: from an autoscaler, its
+//! pods, the answers of the metrics APIs and the controller's memory to the replicas that
+//! it writes.
 //!
-//! The arithmetic and the messages are those of `pkg/controller/podautoscaler` of
-//! Kubernetes 1.33 to 1.37, with integers where the controller has integers. One sync is a
-//! pure function of its [`Situation`] and uses no clock and no network.
+//! The arithmetic is that of `pkg/controller/podautoscaler` of Kubernetes 1.33 to 1.37 for
+//! metrics of type Pods, Object and External, with integers where the controller has
+//! integers. A sync is a pure function of its [`Situation`]. `tests/recorded.json` has what
+//! a real controller wrote in many situations.
 
 #![deny(missing_docs)]
 
@@ -11,32 +13,32 @@ mod behavior;
 pub mod health;
 pub mod hpa;
 pub mod manifest;
-mod measure;
 mod metric;
 pub mod pods;
 mod policy;
-mod printed;
 pub mod ratio;
 pub mod stabilise;
 mod sync;
 #[cfg(test)]
 mod tests;
-mod total;
-pub mod trace;
 
 use std::time::Duration;
 
 pub use hpa::Hpa;
-pub use metric::{MetricTrace, MetricsAnswer};
+pub use metric::{MetricTrace, MetricsAnswer, Proposal};
 pub use pods::ScaledPod;
+pub use policy::Limit;
 pub use stabilise::History;
-pub use trace::Trace;
+pub use sync::Trace;
 
 use self::ratio::Tolerances;
 use apimachinery::time::Timestamp;
 
 /// The newest minor version of Kubernetes 1 that the tests run.
 pub const NEWEST: u32 = 37;
+
+/// The condition in which the controller records that it scaled the target to zero.
+pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 
 /// The flags of kube-controller-manager. They cannot be read where a
 /// provider runs the control plane; the defaults are assumed there.
@@ -48,16 +50,8 @@ pub struct ControllerFlags {
     pub tolerance: f64,
     /// `--horizontal-pod-autoscaler-downscale-stabilization`.
     pub downscale_stabilisation: Duration,
-    /// `--horizontal-pod-autoscaler-cpu-initialization-period`.
-    pub cpu_initialization: Duration,
-    /// `--horizontal-pod-autoscaler-initial-readiness-delay`.
-    pub initial_readiness: Duration,
     /// `--horizontal-pod-autoscaler-sync-period`: the interval of syncs.
     pub sync_period: Duration,
-    /// The feature gate `HPAConfigurableTolerance`.
-    pub configurable_tolerance: bool,
-    /// The feature gate `PodLevelResources`.
-    pub pod_level_requests: bool,
 }
 
 impl ControllerFlags {
@@ -68,11 +62,7 @@ impl ControllerFlags {
             minor,
             tolerance: 0.1,
             downscale_stabilisation: Duration::from_secs(300),
-            cpu_initialization: Duration::from_secs(300),
-            initial_readiness: Duration::from_secs(30),
             sync_period: Duration::from_secs(15),
-            configurable_tolerance: minor >= 35,
-            pod_level_requests: minor >= 34,
         }
     }
 
@@ -89,11 +79,17 @@ impl ControllerFlags {
         self.minor >= 37
     }
 
+    /// Whether an autoscaler can have tolerances of its own, by default.
+    #[must_use]
+    pub const fn has_own_tolerances(&self) -> bool {
+        self.minor >= 35
+    }
+
     /// The tolerances in force for an autoscaler.
     #[must_use]
     pub fn tolerances(&self, hpa: &Hpa) -> Tolerances {
         let behavior = hpa.behavior.as_ref();
-        let own = behavior.filter(|_| self.configurable_tolerance);
+        let own = behavior.filter(|_| self.has_own_tolerances());
         let or_flag = |own: Option<f64>| own.unwrap_or(self.tolerance);
         Tolerances {
             down: or_flag(own.and_then(|own| own.down.tolerance)),
@@ -107,26 +103,8 @@ impl ControllerFlags {
 pub struct TargetScale {
     /// `spec.replicas`: the current replicas.
     pub spec_replicas: i32,
-    /// `status.replicas`: the divisor of objects' `AverageValue`.
+    /// `status.replicas`: the divisor of `AverageValue`.
     pub status_replicas: i32,
-}
-
-/// Whether the pods behind the scale can be selected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The selector is valid and selects pods of no other autoscaler.
-    Clear,
-    /// `status.selector` of the scale is empty.
-    Missing,
-    /// `status.selector` cannot be parsed; the reason.
-    Invalid(String),
-    /// Other autoscalers select some of the pods.
-    Ambiguous {
-        /// The selector.
-        selector: String,
-        /// All autoscalers that select these pods, as `namespace/name`.
-        autoscalers: Vec<String>,
-    },
 }
 
 /// All inputs of one sync.
@@ -134,11 +112,9 @@ pub enum Selection {
 pub struct Situation<'a> {
     /// The autoscaler.
     pub hpa: &'a Hpa,
-    /// The scale of the target, or why it could not be read.
-    pub scale: Result<&'a TargetScale, &'a str>,
-    /// Whether the selector is usable.
-    pub selection: &'a Selection,
-    /// The selected pods.
+    /// The scale of the target.
+    pub scale: TargetScale,
+    /// The pods that the scale's selector selects.
     pub pods: &'a [ScaledPod],
     /// One answer for each metric, in the order of the specification.
     pub answers: &'a [MetricsAnswer],
@@ -148,12 +124,4 @@ pub struct Situation<'a> {
     pub history: &'a History,
     /// The time of the sync.
     pub now: Timestamp,
-}
-
-impl Situation<'_> {
-    /// Computes one sync.
-    #[must_use]
-    pub fn sync(&self) -> Trace {
-        sync::sync(self)
-    }
 }

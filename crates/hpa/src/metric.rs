@@ -1,329 +1,272 @@
-//! One metric of an autoscaler: its answer, its proposal, and the controller's messages
-//! about it.
+//! The replicas that one metric proposes (`replica_calculator.go` of Kubernetes 1.37).
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use super::Situation;
 use super::hpa::{Metric, MetricSource, MetricTarget};
-use super::measure::{Measure, PodsStep, count};
-use super::pods::{PodMetric, ResourceRequests};
-use super::printed::printed;
-use super::ratio::{Milli, Tolerances};
-use super::total::{TotalStep, sum, sum_shared};
-use super::{ScaledPod, Situation, TargetScale};
+use super::pods::PodCounts;
+use super::ratio::{Milli, four_decimals, rounded_up, to_i64};
 
 /// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetricsAnswer {
-    /// A value of each pod by name (`Pods`, `Resource`, `ContainerResource`).
-    Pods(BTreeMap<String, PodMetric>),
+    /// The value of each pod in thousandths, by name (`Pods`).
+    Pods(BTreeMap<String, i64>),
     /// Values in thousandths: one (`Object`) or a list (`External`).
     Values(Vec<i64>),
     /// The message of the failure.
     Failed(String),
+    /// Nobody asked: the metric is of type Resource or ContainerResource.
+    NotAsked,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Invalid {
-    /// The reason of `ScalingActive`.
-    pub(crate) reason: &'static str,
-    /// The message of `ScalingActive` if this is the first invalid metric and blocks scaling.
-    pub(crate) message: String,
-    /// The text of the event `FailedComputeMetricsReplicas`.
-    pub(crate) error: String,
+/// What a metric proposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// A number of replicas.
+    Replicas {
+        /// The value in the status: for pods the mean before substitution.
+        shown: Milli,
+        /// The number.
+        replicas: i32,
+    },
+    /// Nothing: the metric has no value.
+    Failed,
+    /// Only the controller knows.
+    NotComputed,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum MetricOutcome {
-    /// A proposal from values of pods.
-    Pods(Box<PodsStep>),
-    /// A proposal from one value or a sum.
-    Total(TotalStep),
-    Invalid(Invalid),
-}
-
-/// The proposal of one metric, and its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The proposal of one metric, with a sentence for each step.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricTrace {
-    source: MetricSource,
-    target: MetricTarget,
-    tolerances: Tolerances,
-    /// The metric's name in the controller's messages.
-    pub name: String,
-    pub(crate) outcome: MetricOutcome,
+    /// What it proposes.
+    pub proposal: Proposal,
+    /// How it is computed.
+    pub steps: Vec<String>,
 }
+
+const NO_VALUE: &str = "the metrics API has no value";
+const NO_PODS: &str = "the selector of the target selects no pods";
 
 impl MetricTrace {
-    pub(super) fn compute(
-        metric: &Metric,
-        answer: Option<&MetricsAnswer>,
-        scale: &TargetScale,
-        tolerances: Tolerances,
-        situation: &Situation<'_>,
-    ) -> Self {
-        let outcome = step(metric, answer, scale, tolerances, situation);
-        let outcome = outcome.unwrap_or_else(|cause| MetricOutcome::Invalid(metric.invalid(cause)));
-        Self {
-            source: metric.source.clone(),
-            target: metric.target,
-            tolerances,
-            name: metric.name(),
-            outcome,
-        }
-    }
-
-    /// The value in the status of the autoscaler, if the metric can be used. For pods it
-    /// is the mean before substitution.
-    #[must_use]
-    pub fn shown(&self) -> Option<Milli> {
-        match &self.outcome {
-            MetricOutcome::Pods(step) => Some(step.mean.mean),
-            MetricOutcome::Total(step) => Some(step.shown),
-            MetricOutcome::Invalid(_) => None,
-        }
-    }
-
-    /// The proposal, if the metric can be used.
-    pub(crate) fn replicas(&self) -> Option<i32> {
-        match &self.outcome {
-            MetricOutcome::Pods(step) => Some(step.replicas),
-            MetricOutcome::Total(step) => Some(step.replicas),
-            MetricOutcome::Invalid(_) => None,
-        }
-    }
-
-    /// One sentence for each step.
-    pub(crate) fn sentences(&self) -> Vec<String> {
-        let mut told = vec![format!("{}, target {}", self.name, self.target)];
-        match &self.outcome {
-            MetricOutcome::Invalid(invalid) => {
-                told.push(format!("cannot be used: {}", invalid.error));
+    pub(super) fn compute(metric: &Metric, answer: &MetricsAnswer, of: &Situation<'_>) -> Self {
+        let mut steps = Vec::new();
+        let is_list = matches!(metric.source, MetricSource::External { .. });
+        let proposed = match (metric.target, answer) {
+            _ if matches!(metric.source, MetricSource::Resource { .. }) => {
+                steps.push("only the controller computes it".to_owned());
+                Ok(Proposal::NotComputed)
             }
-            MetricOutcome::Pods(step) => {
-                told.push(step.groups.to_string());
-                told.push(step.mean.to_string());
-                told.extend(step.filled.as_ref().map(ToString::to_string));
-                told.push(step.verdict.sentence(self.tolerances, step.replicas));
+            (_, MetricsAnswer::Failed(text)) => Err(text.as_str()),
+            (MetricTarget::AverageValue(target), MetricsAnswer::Pods(values)) => {
+                from_pods(values, target, of, &mut steps)
             }
-            MetricOutcome::Total(step) => {
-                told.push(step.to_string());
-                told.push(step.verdict.sentence(self.tolerances, step.replicas));
+            (_, MetricsAnswer::Values(values)) if values.is_empty() => Err(NO_VALUE),
+            (_, MetricsAnswer::Values(values)) if values.len() > 1 && !is_list => {
+                Err("there are several values of one object")
             }
-        }
-        told
-    }
-}
-
-fn step(
-    metric: &Metric,
-    answer: Option<&MetricsAnswer>,
-    scale: &TargetScale,
-    tolerances: Tolerances,
-    situation: &Situation<'_>,
-) -> Result<MetricOutcome, String> {
-    let api = metric.source.api();
-    let unread = |text: &str| Err(metric.source.unread(text, &situation.hpa.namespace));
-    let unfetched = |text: &str| {
-        unread(&format!(
-            "unable to fetch metrics from {api} metrics API: {text}"
-        ))
-    };
-    match (&metric.source, answer) {
-        (_, Some(MetricsAnswer::Failed(text))) => unfetched(text),
-        (MetricSource::Object { .. }, Some(MetricsAnswer::Values(values))) if values.len() != 1 => {
-            unfetched(&format!(
-                "the custom metrics API server returned {} results when we asked for exactly one",
-                values.len()
-            ))
-        }
-        (
-            MetricSource::Object { .. } | MetricSource::External { .. },
-            Some(MetricsAnswer::Values(values)),
-        ) if !values.is_empty() => {
-            total_step(metric, values, scale, tolerances, situation).map(MetricOutcome::Total)
-        }
-        (
-            MetricSource::Pods { .. } | MetricSource::Resource { .. },
-            Some(MetricsAnswer::Pods(samples)),
-        ) if !samples.is_empty() => {
-            let step = pods_step(metric, samples, tolerances, scale.spec_replicas, situation)?;
-            Ok(MetricOutcome::Pods(Box::new(step)))
-        }
-        _ => unread(&format!("no metrics returned from {api} metrics API")),
-    }
-}
-
-fn total_step(
-    metric: &Metric,
-    values: &[i64],
-    scale: &TargetScale,
-    tolerances: Tolerances,
-    situation: &Situation<'_>,
-) -> Result<TotalStep, String> {
-    let is_list = matches!(metric.source, MetricSource::External { .. });
-    let count = values.len();
-    match metric.target {
-        MetricTarget::Value(target) => {
-            let value = (sum(values), count);
-            TotalStep::whole(value, target, tolerances, scale, situation.pods)
-        }
-        MetricTarget::AverageValue(target) => {
-            let sum = if is_list { sum_shared } else { sum };
-            let (value, replicas) = ((sum(values), count), scale.status_replicas);
-            Ok(TotalStep::shared(
-                value, target, tolerances, replicas, is_list,
-            ))
-        }
-        MetricTarget::Utilization(_) => Err("a utilization needs pods".to_owned()),
-    }
-}
-
-fn pods_step(
-    metric: &Metric,
-    samples: &BTreeMap<String, PodMetric>,
-    tolerances: Tolerances,
-    current: i32,
-    situation: &Situation<'_>,
-) -> Result<PodsStep, String> {
-    let (resource, container) = match &metric.source {
-        MetricSource::Resource {
-            resource,
-            container,
-        } => (Some(resource.as_str()), container.as_deref()),
-        _ => (None, None),
-    };
-    let counted = count(situation, samples, resource)?;
-    let request = |pod: &ScaledPod| {
-        let request = pod.request(resource.unwrap_or_default(), container, situation.flags)?;
-        Ok((pod.name.clone(), request))
-    };
-    let (target, requests) = match metric.target {
-        MetricTarget::Utilization(target) => {
-            let requests: Result<ResourceRequests, String> =
-                situation.pods.iter().map(request).collect();
-            (target.into(), Some(requests?))
-        }
-        MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => {
-            (target, None)
-        }
-    };
-    let measure = Measure {
-        target,
-        requests: requests.as_ref(),
-    };
-    PodsStep::compute(counted, measure, tolerances, current)
-}
-
-impl MetricSource {
-    /// The API of a metric, by its name in messages.
-    const fn api(&self) -> &'static str {
-        match self {
-            Self::Pods { .. } | Self::Object { .. } => "custom",
-            Self::External { .. } => "external",
-            Self::Resource { .. } => "resource",
-        }
-    }
-
-    /// The reason of the condition, and the event's text before the cause.
-    fn around(&self, is_shared: bool) -> (&'static str, String) {
-        match self {
-            Self::Pods { .. } => ("FailedGetPodsMetric", "pods metric value".to_owned()),
-            Self::Object { metric, .. } => {
-                let mut around = "object metric value".to_owned();
-                if is_shared {
-                    around += &format!(": failed to get {metric} object metric");
-                }
-                ("FailedGetObjectMetric", around)
+            (MetricTarget::Value(target), MetricsAnswer::Values(values)) => {
+                from_value(values, target, of, &mut steps)
             }
-            Self::External { metric, .. } => {
-                let inner = match is_shared {
-                    true => format!("{metric} external metric"),
-                    false => format!("external metric {metric}"),
-                };
-                let around = format!("{metric} external metric value: failed to get {inner}");
-                ("FailedGetExternalMetric", around)
+            (MetricTarget::AverageValue(target), MetricsAnswer::Values(values)) => {
+                Ok(from_average((values, is_list), target, of, &mut steps))
             }
-            Self::Resource {
-                resource,
-                container,
-            } => match container {
-                Some(container) => (
-                    "FailedGetContainerResourceMetric",
-                    format!("{container} container metric value"),
-                ),
-                None => (
-                    "FailedGetResourceMetric",
-                    format!("{resource} resource metric value"),
-                ),
-            },
-        }
-    }
-
-    /// The cause, when the API failed or had no value.
-    fn unread(&self, text: &str, namespace: &str) -> String {
-        match self {
-            Self::Pods { metric, .. } => format!("unable to get metric {metric}: {text}"),
-            // The controller's message has these in the wrong order.
-            Self::Object {
-                metric, kind, name, ..
-            } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
-            Self::External { metric, selector } => {
-                let selector = printed(selector.as_ref());
-                format!("unable to get external metric {namespace}/{metric}/{selector}: {text}")
-            }
-            Self::Resource { resource, .. } => {
-                format!("unable to get metrics for resource {resource}: {text}")
-            }
-        }
-    }
-}
-
-impl Metric {
-    /// The metric's name in the controller's messages. They call an Object metric of type
-    /// `AverageValue` external.
-    fn name(&self) -> String {
-        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
-        match &self.source {
-            MetricSource::Pods { metric, .. } => format!("pods metric {metric}"),
-            MetricSource::Object { metric, kind, .. } if !is_shared => {
-                format!("{kind} metric {metric}")
-            }
-            MetricSource::Object {
-                metric, selector, ..
-            }
-            | MetricSource::External { metric, selector } => {
-                format!("external metric {metric}({})", printed(selector.as_ref()))
-            }
-            MetricSource::Resource { resource, .. } if is_shared => format!("{resource} resource"),
-            MetricSource::Resource {
-                resource,
-                container,
-            } => {
-                let of = container.as_ref().map_or("", |_| " container");
-                format!("{resource}{of} resource utilization (percentage of request)")
-            }
-        }
-    }
-
-    /// A failure with the messages of its condition and its event.
-    fn invalid(&self, cause: String) -> Invalid {
-        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
-        let (reason, around) = self.source.around(is_shared);
-        let cause = match &self.source {
-            MetricSource::Resource { resource, .. } => {
-                let what = if is_shared { "usage" } else { "utilization" };
-                format!("failed to get {resource} {what}: {cause}")
-            }
-            _ => cause,
+            _ => Err("the answer does not fit the metric"),
         };
-        Invalid {
-            reason,
-            error: format!("failed to get {around}: {cause}"),
-            message: format!("the HPA was unable to compute the replica count: {cause}"),
+        let proposal = proposed.unwrap_or_else(|why| {
+            steps.push(format!("no value: {why}"));
+            Proposal::Failed
+        });
+        Self { proposal, steps }
+    }
+
+    /// The value that the controller writes in the status, if the metric has one.
+    #[must_use]
+    pub const fn shown(&self) -> Option<Milli> {
+        match self.proposal {
+            Proposal::Replicas { shown, .. } => Some(shown),
+            Proposal::Failed | Proposal::NotComputed => None,
         }
     }
+
+    pub(super) const fn replicas(&self) -> Option<i32> {
+        match self.proposal {
+            Proposal::Replicas { replicas, .. } => Some(replicas),
+            Proposal::Failed | Proposal::NotComputed => None,
+        }
+    }
+}
+
+const fn replicas(shown: i64, replicas: i32) -> Proposal {
+    Proposal::Replicas {
+        shown: Milli(shown),
+        replicas,
+    }
+}
+
+/// The mean, rounded down, and its ratio to the target.
+fn mean(values: &BTreeMap<&str, i64>, target: Milli) -> Option<(i64, f64)> {
+    let sum = values.values().fold(0_i64, |sum, it| sum.wrapping_add(*it));
+    let mean = sum.checked_div(i64::try_from(values.len()).ok()?)?;
+    Some((mean, mean as f64 / target.0 as f64))
+}
+
+/// The mean of the pods with a value; where one is missing, the mean again with a
+/// conservative value for it.
+fn from_pods(
+    answered: &BTreeMap<String, i64>,
+    target: Milli,
+    of: &Situation<'_>,
+    steps: &mut Vec<String>,
+) -> Result<Proposal, &'static str> {
+    if answered.is_empty() {
+        return Err(NO_VALUE);
+    }
+    if of.pods.is_empty() {
+        return Err(NO_PODS);
+    }
+    let mut values: BTreeMap<&str, i64> = answered.iter().map(|(pod, it)| (&**pod, *it)).collect();
+    let (mut ready, mut missing, mut pending) = (0, Vec::new(), Vec::new());
+    for pod in of.pods {
+        match pod.counts {
+            PodCounts::Yes if values.contains_key(&*pod.name) => ready += 1,
+            PodCounts::Yes => missing.push(&*pod.name),
+            PodCounts::Pending => pending.push(&*pod.name),
+            PodCounts::No => {}
+        }
+        if pod.counts != PodCounts::Yes {
+            values.remove(&*pod.name);
+        }
+    }
+    let nothing = "no pod that counts has a value";
+    let (shown, ratio) = mean(&values, target).ok_or(nothing)?;
+    let others = values.len() - ready;
+    let ignored = of.pods.len() - ready - missing.len() - pending.len();
+    let groups = [
+        (ready, "pods with a value"),
+        (others, "values of pods that are not selected"),
+        (missing.len(), "pods without a value"),
+        (pending.len(), "pending pods"),
+        (ignored, "failed or deleted pods"),
+    ];
+    let groups = groups.iter().filter(|(count, _)| *count > 0);
+    let groups = groups.map(|(count, what)| format!("{count} {what}"));
+    steps.push(groups.collect::<Vec<_>>().join(", "));
+    steps.push(say_ratio("the mean", shown, ratio));
+    pending.retain(|_| ratio > 1.0);
+    let is_filled = !pending.is_empty() || !missing.is_empty();
+    let (mut second, mut multiplied) = (ratio, ready);
+    if is_filled {
+        let substitute = if ratio < 1.0 { target.0 } else { 0 };
+        let missing = missing.into_iter().filter(|_| ratio != 1.0);
+        values.extend(missing.map(|pod| (pod, substitute)));
+        values.extend(pending.into_iter().map(|pod| (pod, 0)));
+        let again;
+        (again, second) = mean(&values, target).ok_or(nothing)?;
+        multiplied = values.len();
+        let each = Milli(substitute);
+        let what = format!("with {each} for each missing and 0 for each pending pod the mean");
+        steps.push(say_ratio(&what, again, second));
+    }
+    let current = of.scale.spec_replicas;
+    let computed = rounded_up(second * multiplied as f64, false);
+    let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
+    let is_against = (second < 1.0 && computed > current) || (second > 1.0 && computed < current);
+    if of.is_tolerated(second, steps) {
+        return Ok(replicas(shown, current));
+    }
+    if is_filled && (turns || is_against) {
+        steps.push(format!("missing pods turn the direction: {current} stay"));
+        return Ok(replicas(shown, current));
+    }
+    steps.push(say_product(second, multiplied, computed));
+    Ok(replicas(shown, computed))
+}
+
+fn say_ratio(what: &str, value: i64, ratio: f64) -> String {
+    let (value, ratio) = (Milli(value), four_decimals(ratio));
+    format!("{what} is {value}, {ratio} of the target")
+}
+
+fn say_product(ratio: f64, pods: usize, replicas: i32) -> String {
+    let ratio = four_decimals(ratio);
+    format!("{ratio} times {pods} pods is {replicas}, rounded up")
+}
+
+/// A target of type `Value`: the ratio multiplies the ready pods.
+fn from_value(
+    values: &[i64],
+    target: Milli,
+    of: &Situation<'_>,
+    steps: &mut Vec<String>,
+) -> Result<Proposal, &'static str> {
+    let value = sum(values, false);
+    let ratio = value as f64 / target.0 as f64;
+    steps.push(say_ratio("the value", value, ratio));
+    let current = of.scale.spec_replicas;
+    if current == 0 {
+        return Ok(replicas(value, rounded_up(ratio, false)));
+    }
+    if of.is_tolerated(ratio, steps) {
+        return Ok(replicas(value, current));
+    }
+    if of.pods.is_empty() {
+        return Err(NO_PODS);
+    }
+    let ready = of.pods.iter().filter(|pod| pod.is_ready).count();
+    let proposed = rounded_up(ratio * ready as f64, true);
+    steps.push(say_product(ratio, ready, proposed));
+    Ok(replicas(value, proposed))
+}
+
+/// A target of type `AverageValue`: the value is divided by the replicas of the status,
+/// ready or not. The controller guards only lists against overflow.
+fn from_average(
+    (values, is_list): (&[i64], bool),
+    target: Milli,
+    of: &Situation<'_>,
+    steps: &mut Vec<String>,
+) -> Proposal {
+    let divisor = of.scale.status_replicas;
+    let value = sum(values, is_list);
+    let (total, wanted) = (value as f64, value as f64 / target.0 as f64);
+    let ratio = total / (target.0 as f64 * f64::from(divisor));
+    let what = format!("the value, shared by {divisor} replicas,");
+    steps.push(say_ratio(&what, value, wanted));
+    let shown = match is_list && total >= i64::MAX as f64 {
+        true => i64::MAX,
+        false => to_i64((total / f64::from(divisor)).ceil()),
+    };
+    if of.is_tolerated(ratio, steps) {
+        return replicas(shown, divisor);
+    }
+    let proposed = rounded_up(wanted, is_list);
+    let exact = four_decimals(wanted);
+    steps.push(format!("{exact} is {proposed}, rounded up"));
+    replicas(shown, proposed)
+}
+
+impl Situation<'_> {
+    /// Whether a ratio is too close to 1 for a change.
+    fn is_tolerated(&self, ratio: f64, steps: &mut Vec<String>) -> bool {
+        let tolerances = self.flags.tolerances(self.hpa);
+        let is_within = tolerances.hold(ratio);
+        if is_within {
+            steps.push(format!("within the tolerance, {tolerances}: no change"));
+        }
+        is_within
+    }
+}
+
+/// The sum, at most `i64::MAX`. Of a list for `AverageValue` the controller takes a negative
+/// intermediate sum for an overflow: the result is then the largest number.
+fn sum(values: &[i64], is_list_for_average: bool) -> i64 {
+    let mut sum = 0_i64;
+    for value in values {
+        sum = sum.saturating_add(*value);
+        if is_list_for_average && sum < 0 {
+            return i64::MAX;
+        }
+    }
+    sum
 }

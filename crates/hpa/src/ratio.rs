@@ -34,12 +34,12 @@ impl<'de> Deserialize<'de> for Milli {
 }
 
 /// A ratio or a product as text: at most four decimals.
-pub(super) fn four_decimals(number: f64) -> String {
+pub(crate) fn four_decimals(number: f64) -> String {
     format!("{}", (number * 10_000.0).round() / 10_000.0)
 }
 
 /// The largest distances of a ratio from 1 that change nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerances {
     /// Below 1.
     pub down: f64,
@@ -75,45 +75,11 @@ pub(crate) fn to_i64(value: f64) -> i64 {
     if fits { value as i64 } else { i64::MIN }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "type")]
-pub(crate) enum ReplicaDecision {
-    /// Within tolerance of the target: replicas stay.
-    WithinTolerance,
-    /// With substitutes for the missing pods, the ratio changes direction: replicas stay.
-    DirectionChanged,
-    /// The rounded number would move against the ratio: replicas stay.
-    RoundedAgainst { computed: i32 },
-    /// Rounded up to whole replicas; `exact` is the number before.
-    Scaled { exact: f64 },
-}
-
-impl ReplicaDecision {
-    /// The ratio rounded up, and the result. The controller guards some of its conversions:
-    /// then a number that does not fit becomes the largest one.
-    pub(super) fn scaled(exact: f64, is_guarded: bool) -> (Self, i32) {
-        let replicas = match exact.ceil() {
-            large if is_guarded && large > f64::from(i32::MAX) => i32::MAX,
-            other => to_i32(other),
-        };
-        (Self::Scaled { exact }, replicas)
-    }
-
-    pub(super) fn sentence(self, tolerances: Tolerances, replicas: i32) -> String {
-        match self {
-            Self::WithinTolerance => {
-                format!("within the tolerance ({tolerances}): stays at {replicas}")
-            }
-            Self::DirectionChanged => {
-                format!("the ratio now points the other way: stays at {replicas}")
-            }
-            Self::RoundedAgainst { computed } => {
-                format!("{computed} would move against the ratio: stays at {replicas}")
-            }
-            Self::Scaled { exact } => {
-                let exact = four_decimals(exact);
-                format!("outside the tolerance ({tolerances}): {exact} rounds up to {replicas}")
-            }
-        }
+/// A ratio rounded up to whole replicas. The controller guards some of its conversions:
+/// then a number that does not fit becomes the largest one.
+pub(crate) fn rounded_up(exact: f64, is_guarded: bool) -> i32 {
+    match exact.ceil() {
+        large if is_guarded && large > f64::from(i32::MAX) => i32::MAX,
+        other => to_i32(other),
     }
 }

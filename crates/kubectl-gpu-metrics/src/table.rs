@@ -36,14 +36,6 @@ pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-pub(super) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
-    known.map_or_else(|| "–".to_owned(), text)
-}
-
-pub(super) fn count(known: Option<i32>) -> String {
-    shown(known, |number| number.to_string())
-}
-
 pub(super) fn is_number(cell: &str) -> bool {
     matches!(cell, "" | "–")
         || cell.starts_with(|first: char| first.is_ascii_digit() || first == '-')

@@ -20,9 +20,6 @@ pub(super) const CUSTOM_V1BETA1: &str = "/apis/custom.metrics.k8s.io/v1beta1";
 
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
 
-/// The resource usage of pods in namespaces.
-pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
-
 #[derive(Debug, Deserialize)]
 pub(super) struct List<T> {
     pub(super) items: Vec<T>,
@@ -32,9 +29,6 @@ pub(super) struct List<T> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
     pub(super) described_object: Option<Named>,
-    pub(super) timestamp: Option<String>,
-    #[serde(alias = "window")]
-    pub(super) window_seconds: Option<u64>,
     pub(super) value: Milli,
 }
 

@@ -3,6 +3,7 @@
 mod health;
 mod policies;
 mod properties;
+mod recorded;
 mod replicas;
 mod specification;
 mod syncs;
@@ -11,29 +12,20 @@ mod zero;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
+use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier};
 
 use super::behavior::{Behavior, ScalingPolicy};
 use super::hpa::{HpaStatus, Metric, MetricSource, MetricTarget};
-use super::pods::{PodMetric, Readiness, ResourceRequests, ScaledPodPhase};
+use super::pods::PodCounts;
 use super::ratio::Milli;
 use super::stabilise::PastReplicas;
 use super::{
-    ControllerFlags, History, Hpa, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale,
+    ControllerFlags, History, Hpa, MetricsAnswer, Proposal, ScaledPod, Situation, TargetScale,
     Trace,
 };
 use apimachinery::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
-
-/// The flags of the controller's own tests.
-fn flags() -> ControllerFlags {
-    ControllerFlags {
-        cpu_initialization: Duration::from_secs(120),
-        initial_readiness: Duration::from_secs(10),
-        ..ControllerFlags::of_version(35)
-    }
-}
 
 fn ago(seconds: u64) -> Timestamp {
     NOW - Duration::from_secs(seconds)
@@ -73,8 +65,7 @@ fn cells<const N: usize>(row: &str) -> [&str; N] {
 /// The inputs of one sync, of which a test changes some.
 struct Case {
     hpa: Hpa,
-    scale: Result<TargetScale, String>,
-    selection: Selection,
+    scale: TargetScale,
     pods: Vec<ScaledPod>,
     answers: Vec<MetricsAnswer>,
     flags: ControllerFlags,
@@ -97,14 +88,13 @@ impl Case {
                 behavior: None,
                 status: HpaStatus::default(),
             },
-            scale: Ok(TargetScale {
+            scale: TargetScale {
                 spec_replicas: current,
                 status_replicas: current,
-            }),
-            selection: Selection::Clear,
+            },
             pods,
             answers: vec![given.map_or(MetricsAnswer::Pods(samples), MetricsAnswer::Values)],
-            flags: flags(),
+            flags: ControllerFlags::of_version(35),
             // An old entry, outside of every window.
             history: History {
                 recommendations: past("1@86400"),
@@ -122,23 +112,24 @@ impl Case {
         self
     }
 
-    fn sync(&self) -> Trace {
+    fn situation(&self) -> Situation<'_> {
         Situation {
             hpa: &self.hpa,
-            scale: self.scale.as_ref().map_err(String::as_str),
-            selection: &self.selection,
+            scale: self.scale,
             pods: &self.pods,
             answers: &self.answers,
             flags: &self.flags,
             history: &self.history,
             now: NOW,
         }
-        .sync()
+    }
+
+    fn sync(&self) -> Trace {
+        self.situation().sync()
     }
 }
 
-/// `cpu 30%`, `cpu@c 30%`, `cpu 300` (thousandths), `pods 15000`,
-/// `object =15000 of 20000`, `external /5000 of 20000+100`.
+/// `pods 15000` (thousandths), `object =15000 of 20000`, `external /5000 of 20000+100`.
 fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
     let (text, given) = text.split_once(" of ").unwrap_or((text, ""));
     let given = (!given.is_empty()).then(|| {
@@ -150,94 +141,47 @@ fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
     let target = match target.split_at(1) {
         ("=", rest) => MetricTarget::Value(milli(rest)),
         ("/", rest) => MetricTarget::AverageValue(milli(rest)),
-        _ => match target.strip_suffix('%') {
-            Some(percent) => MetricTarget::Utilization(percent.parse().unwrap()),
-            None => MetricTarget::AverageValue(milli(target)),
-        },
+        _ => MetricTarget::AverageValue(milli(target)),
     };
-    let metric = "qps".to_owned();
-    let selector = None;
+    let metric = MetricIdentifier {
+        name: "qps".to_owned(),
+        selector: None,
+    };
     let source = match source {
-        "pods" => MetricSource::Pods { metric, selector },
-        "external" => MetricSource::External { metric, selector },
-        "object" => MetricSource::Object {
+        "pods" => MetricSource::Pods { metric },
+        "external" => MetricSource::External { metric },
+        _ => MetricSource::Object {
             metric,
-            selector,
-            version: None,
-            kind: "Deployment".to_owned(),
-            name: "web".to_owned(),
-        },
-        _ => MetricSource::Resource {
-            resource: source.trim_end_matches("@c").to_owned(),
-            container: source.ends_with("@c").then(|| "c".to_owned()),
+            described: CrossVersionObjectReference::default(),
         },
     };
     (Metric { source, target }, given)
 }
 
-/// One word for each pod: its value or `-`, `/` and its request when that is
-/// not 1000 (`none` for nothing), and letters: `u`nready, `h`ot (started now),
-/// `P`ending, `F`ailed, `S`ucceeded, `D`eleted. `x2000` is the value of a pod
-/// that is not selected.
-fn read_pods(text: &str) -> (Vec<ScaledPod>, BTreeMap<String, PodMetric>) {
+/// One word for each pod: its value or `-`, and letters: `u`nready, `P`ending, `F`ailed,
+/// `S`ucceeded, `D`eleted. `x2000` is the value of a pod that is not selected.
+fn read_pods(text: &str) -> (Vec<ScaledPod>, BTreeMap<String, i64>) {
     let (mut pods, mut samples) = (Vec::new(), BTreeMap::new());
     for (index, word) in text.split_whitespace().enumerate() {
-        let sample = |text: &str| PodMetric {
-            milli: text.parse().unwrap(),
-            at: NOW,
-            window: Duration::from_secs(60),
-        };
         if let Some(value) = word.strip_prefix('x') {
-            samples.insert(format!("stranger-{index}"), sample(value));
+            samples.insert(format!("stranger-{index}"), value.parse().unwrap());
             continue;
         }
-        let (word, no_request) = match word.strip_suffix("/none") {
-            Some(word) => (word, true),
-            None => (word, false),
-        };
-        let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let letters = &word[number.len()..];
-        let (value, request) = number.split_once('/').unwrap_or((number, "1000"));
+        let value = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let letters = &word[value.len()..];
         let name = format!("pod-{index}");
         if value != "-" {
-            samples.insert(name.clone(), sample(value));
+            samples.insert(name.clone(), value.parse().unwrap());
         }
-        let started = if letters.contains('h') { NOW } else { ago(180) };
-        let request = request.parse().unwrap();
-        let requests = |request| ResourceRequests::from([("cpu".to_owned(), request)]);
-        let mut containers = vec![("c".to_owned(), requests(request))];
-        if no_request {
-            containers[0].1.clear();
-        }
-        let phases = [
-            ('P', ScaledPodPhase::Pending),
-            ('F', ScaledPodPhase::Failed),
-            ('S', ScaledPodPhase::Succeeded),
-        ];
-        let phase = phases
-            .into_iter()
-            .find(|(letter, _)| letters.contains(*letter));
         pods.push(ScaledPod {
             name,
-            phase: phase.map_or(ScaledPodPhase::Running, |(_, phase)| phase),
-            deleted: letters.contains('D'),
-            started: Some(started),
-            ready: Some(Readiness {
-                ready: Some(!letters.contains('u')),
-                since: started,
-            }),
-            containers,
-            whole: None,
+            counts: match letters.chars().last() {
+                Some('F' | 'D') => PodCounts::No,
+                Some('P') => PodCounts::Pending,
+                _ => PodCounts::Yes,
+            },
+            is_ready: matches!(letters, "" | "D"),
         });
     }
     (pods, samples)
-}
-
-fn condition<'a>(trace: &'a Trace, type_: &str) -> (bool, &'a str) {
-    let found = trace
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_);
-    let found = found.unwrap_or_else(|| panic!("no condition {type_}"));
-    (found.status, found.reason)
 }

@@ -1,11 +1,21 @@
 //! How fast replicas may change: the inputs and results of the controller's own tests
 //! (`horizontal_test.go`), for rules, bounds and windows.
 
-use super::super::ControllerFlags;
 use super::super::behavior::{Behavior, ScalingRules, Select};
-use super::super::policy::Limited;
-use super::super::stabilise::{History, PastReplicas, Stabilised};
-use super::{NOW, ago, cells, past, policies};
+use super::super::policy::{Limit, limit};
+use super::super::stabilise::{History, PastReplicas, stabilise};
+use super::{Case, ago, cells, past, policies};
+
+/// The limited number, and the reason of the controller's condition.
+fn limited(case: &Case, to: i32) -> String {
+    let (replicas, limit) = limit(&case.situation(), to, &mut Vec::new());
+    let reason = limit.map_or("DesiredWithinRange", Limit::reason);
+    format!("{replicas} {reason}")
+}
+
+fn case(current: i32, min: i32, max: i32) -> Case {
+    Case::new(current, (min, max), "pods 1", "")
+}
 
 /// Current to desired in bounds | rules of the direction, the defaults when
 /// empty | replicas added | removed, spread over the last two minutes | result
@@ -69,20 +79,18 @@ fn every_row_is_limited_as_the_controller_limits_it() {
     for text in ROWS.lines().filter(|line| !line.is_empty()) {
         let [change, rules, added, removed, expected] = cells(text);
         let [current, desired, min, max] = numbers(change);
-        let history = History {
+        let mut case = case(current, min, max);
+        case.history = History {
             ups: spread(added),
             downs: spread(removed),
             ..History::default()
         };
         let Behavior { up, down } = Behavior::default();
-        let behavior = Behavior {
+        case.hpa.behavior = Some(Behavior {
             up: read(rules, up),
             down: read(rules, down),
-        };
-        let limited =
-            Limited::with_behavior(&behavior, &history, current, desired, (min, max), NOW);
-        let got = format!("{} {}", limited.replicas, limited.reason);
-        assert_eq!(got, expected, "{text}");
+        });
+        assert_eq!(limited(&case, desired), expected, "{text}");
     }
 }
 
@@ -117,16 +125,13 @@ fn without_behavior_a_step_reaches_twice_the_replicas_or_four() {
     ] {
         let [change, expected] = cells(row);
         let [current, stabilised, min, max] = numbers(change);
-        let limited = Limited::plain(current, stabilised, min, max);
-        let got = format!("{} {}", limited.replicas, limited.reason);
-        assert_eq!(got, expected, "{row}");
-        assert_eq!(limited.is_limited(), limited.replicas != stabilised);
+        let case = case(current, min, max);
+        assert_eq!(limited(&case, stabilised), expected, "{row}");
     }
 }
 
 #[test]
 fn without_behavior_the_highest_of_five_minutes_stays() {
-    let window = ControllerFlags::of_version(35).downscale_stabilisation;
     for (history, proposed, replicas) in [
         ("", 5, 5),
         ("4@120 5@60", 3, 5),
@@ -136,10 +141,10 @@ fn without_behavior_the_highest_of_five_minutes_stays() {
         ("9@300", 3, 9),
         ("9@301", 3, 3),
     ] {
-        let stabilised = Stabilised::new(&past(history), None, window, 0, proposed, NOW);
-        assert_eq!(stabilised.replicas, replicas, "{history}: {stabilised}");
-        let holds = replicas != proposed;
-        assert_eq!(stabilised.highest.is_some(), holds, "{history}");
+        let mut case = case(0, 0, 100);
+        case.history.recommendations = past(history);
+        let stabilised = stabilise(&case.situation(), proposed, &mut Vec::new());
+        assert_eq!(stabilised, replicas, "{history}");
     }
 }
 
@@ -172,39 +177,10 @@ fn with_behavior_each_direction_has_its_window() {
         let ((current, desired), (up, down)) = (pair(replicas), pair(windows));
         let mut behavior = Behavior::default();
         (behavior.up.window, behavior.down.window) = (Some(up), Some(down));
-        let flag = ControllerFlags::of_version(35).downscale_stabilisation;
-        let history = past(history);
-        let stabilised = Stabilised::new(&history, Some(&behavior), flag, current, desired, NOW);
-        let replicas = stabilised.replicas.to_string();
-        assert_eq!(replicas, expected, "{text}: {stabilised}");
-        let (reason, _) = stabilised.condition(current);
-        let expected_reason = match stabilised.replicas == desired {
-            true => "ReadyForNewScale",
-            false if desired >= current => "ScaleUpStabilized",
-            false => "ScaleDownStabilized",
-        };
-        assert_eq!(reason, expected_reason, "{text}");
+        let mut case = case(current, 1, 1000);
+        case.hpa.behavior = Some(behavior);
+        case.history.recommendations = past(history);
+        let stabilised = stabilise(&case.situation(), desired, &mut Vec::new());
+        assert_eq!(stabilised.to_string(), expected, "{text}");
     }
-}
-
-#[test]
-fn a_policy_says_where_its_period_began() {
-    let history = History {
-        ups: past("4@100"),
-        downs: past("2@20"),
-        ..History::default()
-    };
-    let mut rules = Behavior::default();
-    rules.up.policies = policies("300%/300");
-    let limited = Limited::with_behavior(&rules, &history, 6, 24, (1, 1000), NOW);
-    assert_eq!(
-        limited.policies[0].to_string(),
-        "policy 300 % per 300 s: 4 replicas at the start of the period (+4 and -2 since), \
-         so as far as 16"
-    );
-    assert_eq!(
-        limited.to_string(),
-        "24 becomes 16: the desired replica count is increasing faster than the maximum \
-         scale rate (ScaleUpLimit)"
-    );
 }

@@ -33,12 +33,14 @@ proptest! {
         case.history.recommendations = past(&words.collect::<String>());
         let trace = case.sync();
         if let Some(desired) = trace.desired {
-            let off = current == 0 && min != 0;
-            let inside = (min..=min + more).contains(&desired);
-            prop_assert!(inside || (off && desired == 0), "{:#?}", trace.sentences());
-            prop_assert_eq!(trace.rescale.is_some(), desired != current);
+            // At zero with a minimum, scaling is off.
+            let is_right = match current == 0 && min != 0 {
+                true => desired == 0,
+                false => (min..=min + more).contains(&desired),
+            };
+            prop_assert!(is_right, "{trace:#?}");
         } else {
-            prop_assert!(pods.iter().all(Option::is_none), "{:#?}", trace.sentences());
+            prop_assert!(pods.iter().all(Option::is_none), "{trace:#?}");
         }
     }
 
@@ -54,7 +56,7 @@ proptest! {
             let pods: Vec<_> = values.iter().copied().map(Some).collect();
             let current = i32::try_from(values.len()).unwrap();
             let case = Case::new(current, (0, i32::MAX), &measure, &text(&pods));
-            case.sync().proposal.unwrap()
+            case.sync().proposed.unwrap()
         };
         let mut higher = values.clone();
         *index.get_mut(&mut higher) += more;
@@ -68,7 +70,7 @@ proptest! {
         let known: Vec<i64> = pods.iter().flatten().copied().collect();
         prop_assume!(!known.is_empty());
         let mean = known.iter().sum::<i64>() / i64::try_from(known.len()).unwrap();
-        let asked = case.sync().proposal.unwrap();
+        let asked = case.sync().proposed.unwrap();
         prop_assert!(mean <= target || asked >= current);
         prop_assert!(mean >= target || asked <= current);
     }
@@ -94,17 +96,15 @@ proptest! {
         rules: bool,
     ) {
         let sum = values.iter().map(ToString::to_string).collect::<Vec<_>>();
-        for measure in ["pods", "external =", "external /", "object =", "object /", "cpu"] {
+        for measure in ["pods", "external =", "external /", "object =", "object /"] {
             let list = if measure.starts_with('o') { sum[0].clone() } else { sum.join("+") };
             let space = if measure.contains(' ') { "" } else { " " };
             let of = if measure.contains(' ') { format!(" of {list}") } else { String::new() };
             let measure = format!("{measure}{space}{target}{of}");
             let mut case = Case::new(spec, (0, i32::MAX), &measure, &sum.join(" "));
-            case.scale.as_mut().unwrap().status_replicas = status;
+            case.scale.status_replicas = status;
             case.hpa.behavior = rules.then(Behavior::default);
-            let trace = case.sync();
-            let _ = trace.sentences();
-            prop_assert!(serde_json::to_string(&trace).is_ok());
+            let _ = case.sync();
         }
     }
 }

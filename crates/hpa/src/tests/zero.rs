@@ -1,8 +1,9 @@
 //! Scaling to and from zero, by the version of Kubernetes (`horizontal.go` of 1.35 and
 //! 1.37).
 
-use super::super::trace::SCALED_TO_ZERO;
-use super::{Case, ControllerFlags, NOW, condition};
+use super::super::Limit;
+use super::super::behavior::Behavior;
+use super::{Case, ControllerFlags, NOW};
 
 fn case(minor: u32, current: i32, min: i32, measure: &str) -> Case {
     let pods = vec!["-"; usize::try_from(current).unwrap()].join(" ");
@@ -33,11 +34,7 @@ fn from_1_36_on_only_a_target_that_the_controller_scaled_to_zero_scales_up() {
             assert_eq!(trace.desired, Some(2), "{told}");
             continue;
         }
-        assert_eq!(trace.desired, Some(0), "{told}");
-        let active = condition(&trace, "ScalingActive");
-        assert_eq!(active, (false, "ScalingDisabled"), "{told}");
-        let is_by_others = trace.shortcut.unwrap().contains("ScaledToZero");
-        assert_eq!(is_by_others, min == 0, "{told}");
+        assert_eq!((trace.desired, trace.metrics.len()), (Some(0), 0), "{told}");
     }
 }
 
@@ -46,15 +43,17 @@ fn a_raised_minimum_ends_zero_without_any_load() {
     let mut case = case(37, 0, 3, "object =15000 of 0");
     case.history.scaled_to_zero = true;
     let trace = case.sync();
-    assert_eq!(trace.desired, Some(3));
-    let limited = condition(&trace, "ScalingLimited");
-    assert_eq!(limited, (true, "TooFewReplicas"));
+    assert_eq!(
+        (trace.desired, trace.limit),
+        (Some(3), Some(Limit::Minimum))
+    );
+    case.hpa.behavior = Some(Behavior::default());
+    assert_eq!(case.sync().desired, Some(3));
 }
 
 #[test]
 fn every_write_of_the_scale_sets_scaled_to_zero() {
-    let to_zero = Some((true, "ScaledToZero"));
-    let to_others = Some((false, "NotScaledToZero"));
+    let (to_zero, to_others) = (Some(true), Some(false));
     for (minor, current, min, measure, expected) in [
         (37, 5, 0, "object =15000 of 0", to_zero),
         (37, 5, 0, "external =15000 of 0", to_zero),
@@ -65,12 +64,9 @@ fn every_write_of_the_scale_sets_scaled_to_zero() {
     ] {
         let mut case = case(minor, current, min, measure);
         let trace = case.sync();
-        let mut found = trace.conditions.iter();
-        let found = found.find(|it| it.type_ == SCALED_TO_ZERO);
-        let found = found.map(|it| (it.status, it.reason));
-        assert_eq!(found, expected, "1.{minor} {current} {min} {measure}");
+        let told = format!("1.{minor} {current} {min} {measure}");
+        assert_eq!(trace.scaled_to_zero, expected, "{told}");
         trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
-        let is_zero = expected.is_some_and(|(status, _)| status);
-        assert_eq!(case.history.scaled_to_zero, is_zero);
+        assert_eq!(case.history.scaled_to_zero, expected == to_zero);
     }
 }

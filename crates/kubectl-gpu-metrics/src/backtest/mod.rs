@@ -271,17 +271,9 @@ fn report(
 }
 
 fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
-    let [given, defaults] = args.flags.written(flags).map(|flags| flags.join(" "));
-    let given = if given.is_empty() {
-        "none given"
-    } else {
-        &given
-    };
-    let minor = flags.minor;
+    let written = args.flags.written(flags);
     [
-        format!(
-            "flags of kube-controller-manager: {given}; assumed, as in Kubernetes 1.{minor}: {defaults}"
-        ),
+        format!("flags of kube-controller-manager 1.{}: {written}", flags.minor),
         "the simulation assumes that demand does not depend on the replicas, is shared evenly, and \
          is lost if the replicas cannot serve it"
             .to_owned(),

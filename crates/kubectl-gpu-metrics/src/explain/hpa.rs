@@ -1,83 +1,87 @@
-//! `explain hpa`: what the autoscaler's controller computes, step by step, from
-//! what it would read now.
+//! `explain hpa`: how an autoscaler does, what its controller wrote, and the arithmetic of
+//! its metrics from what is read now.
 
 mod flags;
-pub(crate) mod read;
+mod read;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
-use serde::Serialize;
-
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
+use hpa::health::Health;
 use hpa::stabilise::PastReplicas;
-use hpa::trace::SCALED_TO_ZERO;
-use hpa::{History, Situation, Trace};
+use hpa::{History, Limit, MetricTrace, Proposal, SCALED_TO_ZERO, Situation, Trace};
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::table::count;
-use crate::terminal::print;
+use crate::document::cell::{Cell, Unit};
+use crate::document::{Document, Fact, Severity};
+use crate::interrupts::Signals;
+use crate::top::autoscalers::severity;
 
-use super::{ExplainArgs, ExplainOutput};
+use super::ExplainArgs;
 pub(crate) use flags::{FlagArgs, a_second_or_more};
 use read::Reading;
 
-/// What the controller computes now.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// An autoscaler, and what its controller computes from what is read now.
+#[derive(Debug)]
 pub struct Decision {
-    namespace: String,
-    name: String,
-    /// When its input was read.
-    at: String,
-    /// What the controller's last sync wrote; `None`: it has never computed one.
-    pub(crate) written_desired_replicas: Option<i32>,
-    pub(crate) written_conditions: Vec<HorizontalPodAutoscalerCondition>,
-    desired_replicas: Option<i32>,
-    /// Flags of the controller, as given.
-    given: Vec<String>,
-    pub(crate) assumed: Vec<String>,
-    /// The steps of the computation.
-    pub trace: Trace,
+    reading: Reading,
+    flags: String,
+    /// One sync, or why it cannot be computed.
+    pub trace: Result<Trace, String>,
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
     let of = cluster.split(&args.name);
-    let mut history: Option<History> = None;
-    // The replicas that the controller wrote last, and when.
-    let mut scaled: Option<(i32, Option<Timestamp>)> = None;
-    // Ctrl-C works also during a read.
-    let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut history = None;
+    if !args.follow {
+        let decision = Decision::read(cluster, of, &args.flags, &mut history).await?;
+        return args.print(&decision.document()).map(drop);
+    }
+    let mut signals = Signals::new()?;
+    let sync = args.flags.or_defaults(hpa::NEWEST).sync_period;
     loop {
-        let reading = Reading::of(cluster, of, &args.flags).await?;
-        let now = clock::now();
-        let is_first = history.is_none();
-        let remembered = history.get_or_insert_with(|| as_written(&reading, now));
-        if let Ok(scale) = &reading.scale {
-            let (replicas, at) = (scale.spec_replicas, reading.hpa.status.scaled_at);
-            let (from, since) = *scaled.get_or_insert((replicas, at));
-            // The controller writes the scale first, and `lastScaleTime` a moment later.
-            if let Some(now) = at.filter(|_| at > since) {
-                remembered.scaled(from, replicas, now);
-                scaled = Some((replicas, at));
-            }
-        }
-        remembered.scaled_to_zero = reading.hpa.status.is_true(SCALED_TO_ZERO);
-        let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
-        let text = match args.output {
-            ExplainOutput::Json => serde_json::to_string_pretty(&decision)?,
-            ExplainOutput::Text => decision.text(args.follow, is_first),
+        let document = tokio::select! {
+            read = Decision::read(cluster, of, &args.flags, &mut history) => match read {
+                Ok(decision) => decision.document(),
+                Err(failure) => unread(&failure),
+            },
+            () = signals.wait() => return Ok(()),
         };
-        if !print(&text) || !args.follow {
+        if !args.print(&document)? {
             return Ok(());
         }
-        decision.trace.recommend(remembered, &reading.flags, now);
         tokio::select! {
-            () = tokio::time::sleep(reading.flags.sync_period) => {}
-            _ = &mut stop => return Ok(()),
+            () = tokio::time::sleep(sync) => {}
+            () = signals.wait() => return Ok(()),
         }
+    }
+}
+
+/// A read that failed, while the next one may succeed.
+fn unread(failure: &Failure) -> Document {
+    let mut document = Document::new(clock::now().date());
+    document.verdict(Severity::Unknown, format!("Not read: {failure}"));
+    document
+}
+
+/// The controller's memory as far as its status shows it: an earlier recommendation holds
+/// the written replicas, or none holds any.
+fn as_written(reading: &Reading, now: Timestamp) -> History {
+    let held = reading
+        .hpa
+        .status
+        .desired
+        .filter(|_| reading.is_stabilised());
+    // Older than every window.
+    let none = (0, Timestamp::MIN);
+    let (replicas, at) = held.map_or(none, |held| (held, now - Duration::from_secs(1)));
+    History {
+        recommendations: vec![PastReplicas { replicas, at }],
+        ..History::default()
     }
 }
 
@@ -85,109 +89,155 @@ impl Decision {
     /// One sync now, with the controller's default flags.
     ///
     /// # Errors
-    /// When the autoscaler or its target cannot be read.
+    /// When the autoscaler cannot be read.
     pub async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
-        let flags = FlagArgs::default();
-        let reading = Reading::of(cluster, hpa, &flags).await?;
-        let now = clock::now();
-        let history = as_written(&reading, now);
-        Ok(Self::new(hpa, &reading, &flags, (&history, now)))
+        Self::read(cluster, hpa, &FlagArgs::default(), &mut None).await
+    }
+
+    /// One sync now, which is added to the memory of an observer.
+    async fn read(
+        cluster: &Cluster,
+        hpa: (&str, &str),
+        flags: &FlagArgs,
+        history: &mut Option<History>,
+    ) -> Result<Self, Failure> {
+        let reading = Reading::of(cluster, hpa, flags).await?;
+        Ok(Self::new(reading, flags, history, clock::now()))
     }
 
     fn new(
-        (namespace, name): (&str, &str),
-        reading: &Reading,
+        reading: Reading,
         flags: &FlagArgs,
-        (history, now): (&History, Timestamp),
+        history: &mut Option<History>,
+        now: Timestamp,
     ) -> Self {
-        let trace = Situation {
-            hpa: &reading.hpa,
-            scale: reading.scale.as_ref().map_err(String::as_str),
-            selection: &reading.selection,
-            pods: &reading.pods,
-            answers: &reading.answers,
-            flags: &reading.flags,
-            history,
-            now,
+        let history = history.get_or_insert_with(|| as_written(&reading, now));
+        history.scaled_to_zero = reading.hpa.status.is_true(SCALED_TO_ZERO);
+        let sync = |inputs: &read::Inputs| {
+            let situation = Situation {
+                hpa: &reading.hpa,
+                scale: inputs.scale,
+                pods: &inputs.pods,
+                answers: &inputs.answers,
+                flags: &reading.flags,
+                history,
+                now,
+            };
+            situation.sync()
+        };
+        let trace = reading.inputs.as_ref().map(sync).map_err(Clone::clone);
+        if let Ok(trace) = &trace {
+            trace.recommend(history, &reading.flags, now);
         }
-        .sync();
-        let [given, assumed] = assumed(reading, flags);
-        let written = &reading.hpa.status;
         Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            at: now.date(),
-            written_desired_replicas: written.desired,
-            written_conditions: written.conditions.clone(),
-            desired_replicas: trace.desired,
-            given,
-            assumed,
+            flags: flags.written(&reading.flags),
             trace,
+            reading,
         }
     }
 
-    pub(crate) fn result(&self) -> String {
-        let computed = self.desired_replicas.map(|it| it.to_string());
-        format!(
-            "desired replicas: {} by this computation, {} written by the controller",
-            computed.as_deref().unwrap_or("none"),
-            count(self.written_desired_replicas)
-        )
+    /// The verdict, what the controller wrote, and the arithmetic.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let hpa = &self.reading.hpa;
+        let mut document = Document::new(format!("{hpa}, {}", clock::now().date()));
+        if let Some(text) = self.contradiction() {
+            document.verdict(Severity::Warning, text);
+        }
+        let health = self.health();
+        document.verdict(severity(&health), health.to_string());
+        document.heading("What the controller wrote");
+        document.facts(self.written());
+        document.heading("What the values make that are read now");
+        match &self.trace {
+            Ok(trace) => self.add_arithmetic(trace, &mut document),
+            Err(why) => document.verdict(Severity::Unknown, format!("Not computed: {why}")),
+        }
+        document
     }
 
-    fn text(&self, with_time: bool, with_flags: bool) -> String {
-        let mut lines = Vec::new();
-        lines.extend(with_time.then(|| format!("-- {}", self.at)));
-        let (namespace, name) = (&self.namespace, &self.name);
-        lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
-        let sentences = self.trace.sentences();
-        lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
-        lines.push(self.result());
-        lines.push("conditions by this computation:".to_owned());
-        for condition in &self.trace.conditions {
-            let status = if condition.status { "True" } else { "False" };
-            lines.push(format!(
-                "  {} {status} {}: {}",
-                condition.type_, condition.reason, condition.message
-            ));
+    /// The judgement of what the controller wrote. Where the written values do not show how
+    /// many replicas are wanted beyond the maximum, the arithmetic does.
+    fn health(&self) -> Health {
+        let proposed = self.trace.as_ref().ok().and_then(|trace| trace.proposed);
+        match Health::of(&self.reading.hpa) {
+            Health::AtMaximum { has, wants } => Health::AtMaximum {
+                has,
+                wants: wants.or(proposed.filter(|it| *it > self.reading.hpa.max)),
+            },
+            health => health,
         }
-        lines.push("conditions written by the controller:".to_owned());
-        for condition in &self.written_conditions {
+    }
+
+    /// Where the arithmetic and the written status exclude each other. Replicas that depend
+    /// on the controller's memory are no contradiction.
+    fn contradiction(&self) -> Option<String> {
+        let trace = self.trace.as_ref().ok()?;
+        let status = &self.reading.hpa.status;
+        let is_rate = |reason| status.message(reason).is_some();
+        let is_remembered = self.reading.is_stabilised()
+            || is_rate("ScaleUpLimit")
+            || is_rate("ScaleDownLimit")
+            || matches!(trace.limit, Some(Limit::UpRate | Limit::DownRate));
+        let is_failed = |it: &MetricTrace| it.proposal == Proposal::Failed;
+        let fails = trace.metrics.iter().any(is_failed);
+        let (health, written) = (Health::of(&self.reading.hpa), status.desired?);
+        match (health, trace.desired) {
+            (Health::NoMetric(_), Some(computed)) if !fails => Some(format!(
+                "The controller read no value at its last sync; those of now make {computed} replicas"
+            )),
+            (Health::NoMetric(_), _) => None,
+            (_, None) if fails => Some(format!(
+                "A metric has no value now; the controller wrote {written} replicas at its last sync"
+            )),
+            (_, Some(computed)) if computed != written && !is_remembered => Some(format!(
+                "The values of now make {computed} replicas; the controller wrote {written} at its last sync"
+            )),
+            _ => None,
+        }
+    }
+
+    fn written(&self) -> Vec<Fact> {
+        let (hpa, status) = (&self.reading.hpa, &self.reading.hpa.status);
+        let count =
+            |number: Option<i32>| Cell::known(number.map(f64::from), Unit::Count, "not written");
+        let scaled = status.scaled_at.map(|at| Cell::text(at.date()));
+        let mut facts = vec![
+            Fact::new("replicas", count(status.replicas)),
+            Fact::new("desired", count(status.desired)),
+            Fact::new("bounds", Cell::text(format!("{} to {}", hpa.min, hpa.max))),
+            Fact::new("last scaled", scaled.unwrap_or(Cell::absent("never"))),
+        ];
+        for condition in &status.conditions {
             let texts = [&condition.reason, &condition.message];
             let [reason, message] = texts.map(|it| it.as_deref().unwrap_or_default());
-            let (type_, status) = (&condition.type_, &condition.status);
-            lines.push(format!("  {type_} {status} {reason}: {message}"));
+            let text = format!("{} {reason}: {message}", condition.status);
+            facts.push(Fact::new(&*condition.type_, Cell::text(text)));
         }
-        for (what, all) in [("given", &self.given), ("assumed", &self.assumed)] {
-            if with_flags && !all.is_empty() {
-                lines.push(format!("{what}:"));
-                lines.extend(all.iter().map(|one| format!("  {one}")));
-            }
+        facts
+    }
+
+    fn add_arithmetic(&self, trace: &Trace, document: &mut Document) {
+        let hpa = &self.reading.hpa;
+        for (place, (metric, of)) in hpa.metrics.iter().zip(&trace.metrics).enumerate() {
+            let (name, target) = (metric.source.name(), metric.target);
+            document.heading(format!("{name}, target {target}"));
+            let written = hpa.status.values.get(place).copied().flatten();
+            let now = of.shown().map(|shown| shown.0 as f64 / 1000.0);
+            let value = |value, why| Cell::known(value, Unit::Plain, why);
+            document.facts([
+                Fact::new("written value", value(written, "not written")),
+                Fact::new("value now", value(now, "see the steps")),
+            ]);
+            document.steps(of.steps.iter().cloned());
         }
-        lines.join("\n")
+        document.heading("Replicas");
+        document.steps(trace.steps.iter().cloned());
+        document.notes([
+            format!("flags of kube-controller-manager: {}", self.flags),
+            "Only the controller remembers all earlier recommendations and changes; --follow \
+             remembers recommendations since its start."
+                .to_owned(),
+        ]);
     }
-}
-
-/// The controller's memory as far as its status shows it: whether an earlier
-/// recommendation holds the replicas.
-fn as_written(reading: &Reading, now: Timestamp) -> History {
-    let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
-    let status = &reading.hpa.status;
-    let is_held = held.iter().any(|reason| status.message(reason).is_some());
-    let at = now - Duration::from_secs(1);
-    let past = |replicas| PastReplicas { replicas, at };
-    let recommendation = status.desired.filter(|_| is_held).map(past);
-    History {
-        recommendations: recommendation.into_iter().collect(),
-        scaled_to_zero: status.is_true(SCALED_TO_ZERO),
-        ..History::default()
-    }
-}
-
-/// The given flags, and the assumptions about what only the controller has.
-fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
-    let [given, flags] = flags.written(&reading.flags);
-    let flags = format!("flags of kube-controller-manager: {}", flags.join(" "));
-    let earlier = "earlier recommendations: only those in the status; --follow keeps all recommendations from its start";
-    [given, vec![flags, earlier.to_owned()]]
 }

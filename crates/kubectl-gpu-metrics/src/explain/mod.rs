@@ -68,7 +68,9 @@ enum ExplainOutput {
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     if args.kind == "metric" {
         args.once()?;
-        return args.print(&metric::document(&args.cluster, &args.name).await?);
+        return args
+            .print(&metric::document(&args.cluster, &args.name).await?)
+            .map(drop);
     }
     let cluster = args.cluster.connect().await?;
     if args.kind != "external" {
@@ -78,7 +80,7 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
         }
     }
     args.once()?;
-    args.print(&document(&args, &cluster).await?)
+    args.print(&document(&args, &cluster).await?).map(drop)
 }
 
 /// The explanation of a value.
@@ -105,17 +107,17 @@ impl ExplainArgs {
         }
     }
 
-    fn print(&self, document: &Document) -> Result<(), Failure> {
+    /// Returns whether the output is still open.
+    fn print(&self, document: &Document) -> Result<bool, Failure> {
         let layout = Layout {
             title: true,
             width: terminal::size().map(|(columns, _)| columns),
             ..Layout::default()
         };
-        print(&match self.output {
+        Ok(print(&match self.output {
             ExplainOutput::Json => serde_json::to_string_pretty(&json::value(document))?,
             ExplainOutput::Text => lines(document, &layout).join("\n"),
-        });
-        Ok(())
+        }))
     }
 }
 

@@ -154,17 +154,21 @@ fn reach(source: &MetricSource, hpa: &Hpa) -> Result<DeviceScope, &'static str> 
     let scaled = (hpa.scaled.kind.as_str(), hpa.scaled.name.as_str());
     match source {
         MetricSource::Pods { .. } => Ok(DeviceScope::Pod),
-        MetricSource::Object { kind, name, .. } => match kind.as_str() {
-            _ if (kind.as_str(), name.as_str()) == scaled => Ok(DeviceScope::Workload),
-            "Namespace" if *name == hpa.namespace => Ok(DeviceScope::Namespace),
-            _ => Err(WIDER),
-        },
-        MetricSource::External { metric, .. }
-            if metric.to_ascii_lowercase().starts_with(CLUSTER_PREFIX) =>
-        {
-            Err(WIDER)
+        MetricSource::Object { described, .. } => {
+            match (described.kind.as_str(), described.name.as_str()) {
+                object if object == scaled => Ok(DeviceScope::Workload),
+                // The controller reads the autoscaler's namespace, whichever is named.
+                ("Namespace", _) => Ok(DeviceScope::Namespace),
+                _ => Err(WIDER),
+            }
         }
-        MetricSource::External { .. } => Ok(DeviceScope::Namespace),
+        MetricSource::External { metric } => {
+            let name = metric.name.to_ascii_lowercase();
+            match name.starts_with(CLUSTER_PREFIX) {
+                true => Err(WIDER),
+                false => Ok(DeviceScope::Namespace),
+            }
+        }
         MetricSource::Resource { .. } => Err(OTHER),
     }
 }

@@ -7,10 +7,9 @@ use std::time::Duration;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
-use hpa::pods::{PodMetric, Readiness, ScaledPodPhase};
+use hpa::pods::PodCounts;
 use hpa::{
-    ControllerFlags, History, MetricTrace, MetricsAnswer, ScaledPod, Selection, Situation,
-    TargetScale,
+    ControllerFlags, History, MetricTrace, MetricsAnswer, ScaledPod, Situation, TargetScale,
 };
 
 use super::past::{Moment, Past, Tick};
@@ -82,12 +81,8 @@ impl Workload {
         let device = self.devices;
         self.pods.extend((0..more).map(|place| ScaledPod {
             name: format!("{device}-{place}"),
-            phase: ScaledPodPhase::Running,
-            deleted: false,
-            started: Some(now),
-            ready: readiness(false, now),
-            containers: Vec::new(),
-            whole: None,
+            counts: PodCounts::Yes,
+            is_ready: false,
         }));
         self.cohorts.push(Cohort {
             device,
@@ -106,16 +101,11 @@ impl Workload {
             if !cohort.is_ready && cohort.ready_at <= now {
                 cohort.is_ready = true;
                 for pod in self.pods.get_mut(own).unwrap_or_default() {
-                    pod.ready = readiness(true, now);
+                    pod.is_ready = true;
                 }
             }
         }
     }
-}
-
-const fn readiness(is_ready: bool, since: Timestamp) -> Option<Readiness> {
-    let ready = Some(is_ready);
-    Some(Readiness { ready, since })
 }
 
 /// One metric: its windows, and the unit of their values.
@@ -171,13 +161,7 @@ impl Metric {
         for cohort in &workload.cohorts {
             let own = pods.by_ref().take(cohort.pods);
             let value = served.get(&cohort.device);
-            let sample = value.and_then(|value| {
-                Some(PodMetric {
-                    milli: milli(value.value)?,
-                    at: value.at,
-                    window: Duration::from_secs(value.window_secs.into()),
-                })
-            });
+            let sample = value.and_then(|value| milli(value.value));
             match sample {
                 Some(sample) => samples.extend(own.map(|pod| (pod.name.clone(), sample))),
                 None => own.for_each(drop),
@@ -218,11 +202,10 @@ impl Trial<'_> {
             let replicas = workload.replicas();
             let trace = Situation {
                 hpa: &plan.hpa,
-                scale: Ok(&TargetScale {
+                scale: TargetScale {
                     spec_replicas: replicas,
                     status_replicas: replicas,
-                }),
-                selection: &Selection::Clear,
+                },
                 pods: &workload.pods,
                 answers: &answers,
                 flags: self.flags,

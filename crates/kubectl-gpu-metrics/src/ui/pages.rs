@@ -143,27 +143,7 @@ pub(super) async fn why(ask: Arc<Ask>) -> Result<Document, Failure> {
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
     let (namespace, name) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, name)).await?;
-    let mut document = Document::new(format!("Why these replicas: {namespace}/{name}"));
-    let count = |number: Option<i32>| Cell::known(number.map(f64::from), Unit::Count, "");
-    document.facts([
-        Fact::new("by this computation", count(decision.trace.desired)),
-        Fact::new(
-            "written by the controller",
-            count(decision.written_desired_replicas),
-        ),
-    ]);
-    document.heading("What the controller computes");
-    document.steps(decision.trace.sentences());
-    document.heading("What the controller wrote");
-    let written = decision.written_conditions.iter();
-    document.notes(written.map(|it| {
-        let [reason, message] =
-            [&it.reason, &it.message].map(|it| it.as_deref().unwrap_or_default());
-        format!("{}={} {reason}: {message}", it.type_, it.status)
-    }));
-    document.heading("Assumed");
-    document.notes(decision.assumed);
-    Ok(document)
+    Ok(decision.document())
 }
 
 /// What `check` prints.

@@ -11,18 +11,12 @@ use hpa::ControllerFlags;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Of hpa: flags of kube-controller-manager that are not its defaults")]
 pub(crate) struct FlagArgs {
-    /// Largest distance of the ratio from 1 that changes nothing
+    /// Largest distance of the ratio from 1 that changes nothing [default: 0.1]
     #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio)]
     tolerance: Option<f64>,
     /// How long the highest recommendation prevents a scale-down
     #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration)]
     downscale_stabilisation: Option<Duration>,
-    /// How long after a pod's start its CPU usage is used only if the pod is ready
-    #[arg(long = INITIALIZATION, value_name = "DURATION", value_parser = parse_duration)]
-    cpu_initialization: Option<Duration>,
-    /// How long after a pod's start a pod that was never ready counts as starting
-    #[arg(long = READINESS, value_name = "DURATION", value_parser = parse_duration)]
-    initial_readiness: Option<Duration>,
     /// Sync period of the controller
     #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more)]
     sync_period: Option<Duration>,
@@ -30,8 +24,6 @@ pub(crate) struct FlagArgs {
 
 const TOLERANCE: &str = "horizontal-pod-autoscaler-tolerance";
 const STABILISATION: &str = "horizontal-pod-autoscaler-downscale-stabilization";
-const INITIALIZATION: &str = "horizontal-pod-autoscaler-cpu-initialization-period";
-const READINESS: &str = "horizontal-pod-autoscaler-initial-readiness-delay";
 const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
 
 fn ratio(text: &str) -> Result<f64, String> {
@@ -49,49 +41,38 @@ pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, String> {
 impl FlagArgs {
     /// The flags that the controller of Kubernetes 1.`minor` is assumed to run with.
     pub(crate) fn or_defaults(&self, minor: u32) -> ControllerFlags {
-        let mut flags = ControllerFlags::of_version(minor);
-        flags.tolerance = self.tolerance.unwrap_or(flags.tolerance);
-        for (given, _, flag) in self.durations(&mut flags) {
-            *flag = given.unwrap_or(*flag);
+        let flags = ControllerFlags::of_version(minor);
+        ControllerFlags {
+            minor,
+            tolerance: self.tolerance.unwrap_or(flags.tolerance),
+            downscale_stabilisation: self
+                .downscale_stabilisation
+                .unwrap_or(flags.downscale_stabilisation),
+            sync_period: self.sync_period.unwrap_or(flags.sync_period),
         }
-        flags
     }
 
-    /// The durations: as given, by name, and in force.
-    fn durations<'f>(
-        &self,
-        flags: &'f mut ControllerFlags,
-    ) -> [(Option<Duration>, &'static str, &'f mut Duration); 4] {
-        let (down, cpu) = (self.downscale_stabilisation, self.cpu_initialization);
-        [
-            (down, STABILISATION, &mut flags.downscale_stabilisation),
-            (cpu, INITIALIZATION, &mut flags.cpu_initialization),
+    /// The flags as written on a command line, with a word for those that are assumed.
+    pub(crate) fn written(&self, flags: &ControllerFlags) -> String {
+        let (down, sync) = (flags.downscale_stabilisation, flags.sync_period);
+        let all = [
             (
-                self.initial_readiness,
-                READINESS,
-                &mut flags.initial_readiness,
+                TOLERANCE,
+                flags.tolerance.to_string(),
+                self.tolerance.is_some(),
             ),
-            (self.sync_period, SYNC, &mut flags.sync_period),
-        ]
-    }
-
-    /// The flags as written on a command line: the given ones, and the assumed ones.
-    pub(crate) fn written(&self, flags: &ControllerFlags) -> [Vec<String>; 2] {
-        let (mut given, mut assumed) = (Vec::new(), Vec::new());
-        let mut write = |is_given: bool, flag: String| {
-            let flags = if is_given { &mut given } else { &mut assumed };
-            flags.push(flag);
+            (
+                STABILISATION,
+                go_duration(down),
+                self.downscale_stabilisation.is_some(),
+            ),
+            (SYNC, go_duration(sync), self.sync_period.is_some()),
+        ];
+        let write = |(name, value, is_given): (&str, String, bool)| {
+            let assumed = if is_given { "" } else { " (assumed)" };
+            format!("--{name}={value}{assumed}")
         };
-        let tolerance = format!("--{TOLERANCE}={}", flags.tolerance);
-        write(self.tolerance.is_some(), tolerance);
-        for (own, name, value) in self.durations(&mut flags.clone()) {
-            write(own.is_some(), format!("--{name}={}", go_duration(*value)));
-        }
-        let (gate, to_zero) = (flags.configurable_tolerance, flags.scales_to_zero());
-        assumed.push(format!(
-            "--feature-gates=HPAConfigurableTolerance={gate},HPAScaleToZero={to_zero}"
-        ));
-        [given, assumed]
+        all.map(write).join(" ")
     }
 }
 
@@ -126,15 +107,9 @@ mod tests {
             ..ControllerFlags::of_version(35)
         };
         assert_eq!(flags, expected);
-        let [written, assumed] = args.written(&flags);
-        assert_eq!(written, given);
-        let expected = [
-            "--horizontal-pod-autoscaler-cpu-initialization-period=5m0s",
-            "--horizontal-pod-autoscaler-initial-readiness-delay=30s",
-            "--horizontal-pod-autoscaler-sync-period=15s",
-            "--feature-gates=HPAConfigurableTolerance=true,HPAScaleToZero=false",
-        ];
-        assert_eq!(assumed, expected);
+        let sync = "--horizontal-pod-autoscaler-sync-period=15s (assumed)";
+        let written = [given[0], given[1], sync].join(" ");
+        assert_eq!(args.written(&flags), written);
         for wrong in ["tolerance=-1", "tolerance=NaN", "sync-period=15"] {
             let wrong = format!("--horizontal-pod-autoscaler-{wrong}");
             assert!(parse(&[&wrong]).is_none(), "{wrong}");
