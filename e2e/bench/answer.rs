@@ -183,7 +183,7 @@ impl Tls {
         )
         .expect("TLS");
         let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate().clone()).expect("a root");
+        roots.add(authority.certificate.clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let client = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

@@ -27,8 +27,8 @@ use super::values::ResourceRequest;
 pub struct Api {
     provider: Arc<dyn Provider>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    telemetry: Telemetry,
-    counters: Arc<Counters>,
+    pub(super) telemetry: Telemetry,
+    pub(crate) counters: Arc<Counters>,
     documents: ArcSwapOption<ConfiguredDocuments>,
 }
 
@@ -55,14 +55,6 @@ impl Api {
             counters: Arc::default(),
             documents: ArcSwapOption::empty(),
         })
-    }
-
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    pub(super) fn telemetry(&self) -> &Telemetry {
-        &self.telemetry
     }
 
     /// The documents about the provider's current metrics.
@@ -118,7 +110,7 @@ impl Api {
         headers: &HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let target = parsed.target.as_ref().map_err(Refusal::clone)?;
-        let telemetry = self.telemetry();
+        let telemetry = &self.telemetry;
         let health = &telemetry.health;
         Ok(match target {
             ApiTarget::Health(probe, None) => endpoints::probe(health, *probe, context.uri.query()),

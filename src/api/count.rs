@@ -24,7 +24,7 @@ pub(super) async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let metrics = &*api.telemetry().metrics;
+    let metrics = &*api.telemetry.metrics;
     let in_flight = InFlight::begin(metrics);
     let response = next.run(request).await;
     drop(in_flight);

@@ -33,7 +33,7 @@ pub(crate) fn routes(api: &Arc<Api>) -> Router {
 pub(crate) fn open(api: &Arc<Api>) -> Router {
     let inner = routes(api).layer(
         ServiceBuilder::new()
-            .layer(from_fn_with_state(Arc::clone(api.counters()), catch_panic))
+            .layer(from_fn_with_state(Arc::clone(&api.counters), catch_panic))
             .layer(from_fn(only_get))
             .layer(from_fn(all_pods)),
     );

@@ -119,7 +119,7 @@ fn show(telemetry: &Telemetry, status: &watch::Receiver<CertificateStatus>) {
     });
     let current = status.clone();
     health.register_fn("registration", Weight::Detail, move || {
-        current.borrow().registered().err()
+        current.borrow().unregistered()
     });
     let current = status.clone();
     telemetry.metrics.before_scrape(move |metrics| {

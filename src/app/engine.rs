@@ -192,7 +192,7 @@ impl Engine {
             let read = self.read(&specs, now, &mut round).await;
             if let Err(error) = &read
                 && self.prometheus.combines(now)
-                && error.is_of_query()
+                && error.is_of_query
             {
                 self.prometheus.separate(error, now);
                 due = specs.into_iter().map(|spec| vec![spec]).collect();
@@ -204,7 +204,7 @@ impl Engine {
                 Err(error) => {
                     round.failed.extend(specs.iter().map(|spec| spec.id));
                     // Queries of other signals would fail too.
-                    if !error.is_of_query() {
+                    if !error.is_of_query {
                         due.clear();
                     }
                     round.error = Some(error);

@@ -40,7 +40,7 @@ pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
 /// Queries of rules, and the cache of their results.
 pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
     metrics.before_scrape(move |metrics| {
-        let counts = cache.counts();
+        let counts = &cache.counts;
         let lookups = &metrics.rule_query_lookups_total;
         lookups.set(["hit"], read(&counts.hits));
         lookups.set(["miss"], read(&counts.misses));

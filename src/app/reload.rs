@@ -120,7 +120,6 @@ async fn resolve(file: &ConfigFile, text: Result<String, String>) -> Result<Box<
 }
 
 async fn read(file: &ConfigFile) -> Result<String, String> {
-    let path = file.path.clone();
-    let bytes = file::run_blocking(move || file::read(&path)).await??;
+    let bytes = file::read_apart(&file.path).await?;
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }

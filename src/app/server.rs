@@ -128,7 +128,7 @@ pub(crate) async fn run(
     let reviewer = review(authentication, authorization, &telemetry, &mut tasks);
     let now = Arc::new(SystemTime::now);
     let settings = security_settings(args);
-    let security = Security::new(Arc::clone(&trust), reviewer, now, settings, api.counters());
+    let security = Security::new(Arc::clone(&trust), reviewer, now, settings, &api.counters);
     let listener = api_listener(args, port, serving)?;
     serve_api(listener, &api, security, trust, &telemetry, &mut tasks);
 
@@ -264,7 +264,7 @@ fn api_listener(
 }
 
 fn serve_api(
-    listener: Listener,
+    mut listener: Listener,
     api: &Arc<Api>,
     security: Security,
     trust: Arc<TrustStore>,
@@ -272,10 +272,10 @@ fn serve_api(
     tasks: &mut Tasks,
 ) {
     let metrics = &telemetry.metrics;
-    metrics::of_security(metrics, Arc::clone(api.counters()));
-    let listener = listener
-        .front_proxies(move |peer| peer.is_front_proxy(trust.current().as_ref(), SystemTime::now()))
-        .leaving(tasks.leaving());
+    metrics::of_security(metrics, Arc::clone(&api.counters));
+    listener.is_front_proxy =
+        Arc::new(move |peer| peer.is_front_proxy(trust.current().as_ref(), SystemTime::now()));
+    listener.leaving = Some(tasks.leaving());
     let connections = listener.connections();
     metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
     let routes = router::routes(api);

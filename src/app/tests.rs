@@ -31,7 +31,7 @@ async fn start(
     let now = || Timestamp::from_secs(0);
     let api = Api::new(Arc::new(provider), now, telemetry.clone());
     let service = into_service(router::open(&api));
-    let leaving = |listener: Listener| listener.leaving(leaving.subscribe());
+    let leaving = |listener: &mut Listener| listener.leaving = Some(leaving.subscribe());
     TestServer::until(draining.subscribe(), service, Limits::default(), leaving).await
 }
 

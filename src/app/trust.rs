@@ -117,12 +117,11 @@ impl Replaced {
         let mut texts = data.clone();
         texts.extend(self.texts.clone());
         for (key, path) in &self.files {
-            let from = path.clone();
-            let read = file::run_blocking(move || file::read(&from)).await;
+            let read = file::read_apart(path).await;
             // Without a removal, the ConfigMap's authority would replace the narrower one of
             // the flag.
             texts.remove(*key);
-            match read.and_then(|read| read) {
+            match read {
                 Ok(bytes) => {
                     let text = String::from_utf8_lossy(&bytes).into_owned();
                     texts.insert((*key).to_owned(), text);

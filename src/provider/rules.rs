@@ -291,7 +291,7 @@ fn custom_values(
     // As upstream, the last of several samples of an object counts.
     let by_name: HashMap<&str, &VectorSample> = samples
         .iter()
-        .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
+        .filter_map(|sample| Some((sample.labels.get(&custom.label)?, sample)))
         .collect();
     let Kind {
         kind, namespaced, ..

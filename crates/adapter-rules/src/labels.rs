@@ -121,7 +121,7 @@ impl LabelTemplate {
     fn new(text: &str) -> Result<Self, String> {
         let template = Template::<LabelField>::parse(text)
             .map_err(|error| format!("{text:?} is no template: {error}"))?;
-        let parts = template.parts();
+        let parts = &template.parts;
         let count = |field| {
             let wanted = Part::Field(field);
             parts.iter().filter(|part| **part == wanted).count()

@@ -29,7 +29,8 @@ pub struct Custom {
     pub kind: Kind,
     /// The same series as a metric without objects.
     pub external: External,
-    label: Arc<str>,
+    /// The label that names the objects.
+    pub label: Arc<str>,
 }
 
 /// A metric without an object.
@@ -135,12 +136,6 @@ fn metrics<'r>(
 }
 
 impl Custom {
-    /// The label that names the objects.
-    #[must_use]
-    pub fn label(&self) -> &str {
-        &self.label
-    }
-
     /// The PromQL for these objects.
     pub fn query(
         &self,

@@ -80,12 +80,12 @@ impl ResourceRule {
 
     /// `containerQuery` as the configuration has it.
     pub const fn container_query(&self) -> &Arc<str> {
-        self.container_query.text()
+        &self.container_query.text
     }
 
     /// `nodeQuery` as the configuration has it.
     pub const fn node_query(&self) -> &Arc<str> {
-        self.node_query.text()
+        &self.node_query.text
     }
 
     /// The PromQL for the containers of pods in a namespace.

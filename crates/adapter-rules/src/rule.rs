@@ -40,7 +40,7 @@ impl Rule {
     #[must_use]
     pub fn metrics_query(&self) -> Arc<str> {
         let query = self.query.as_ref();
-        query.map_or_else(Arc::default, |query| Arc::clone(query.text()))
+        query.map_or_else(Arc::default, |query| Arc::clone(&query.text))
     }
 
     /// The metric's name for a series. `None`: the rule does not cover the series.

@@ -224,7 +224,7 @@ impl Replica {
     /// A certificate of the authority, which it does not outlive. It is valid for clients whose
     /// clock is up to an hour late.
     fn sign(&self, authority: &CertificateAuthority, now: SystemTime) -> Result<Pair, String> {
-        let signer = authority.validity();
+        let signer = authority.validity;
         let validity = Validity {
             not_before: (now - HOUR).max(signer.not_before),
             not_after: (now + CERTIFICATE_LIFE).min(signer.not_after),
@@ -293,7 +293,7 @@ fn read(secret: &Secret, now: SystemTime) -> Result<CertificateAuthority, String
     let key = str::from_utf8(key).unwrap_or_default();
     let authority = CertificateAuthority::from_pem(certificate, key)
         .map_err(|error| format!("{CA_CERTIFICATE} and {CA_KEY}: {error}"))?;
-    match authority.validity().is_old(now) {
+    match authority.validity.is_old(now) {
         true => Err("the authority is old".to_owned()),
         false => Ok(authority),
     }

@@ -84,7 +84,7 @@ impl DemoCertificates {
             |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
         let mut roots = RootCertStore::empty();
         roots
-            .add(self.authority.certificate().clone())
+            .add(self.authority.certificate.clone())
             .map_err(|error| failed(&error))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);

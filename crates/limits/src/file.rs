@@ -36,14 +36,17 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// Reads a file as [`read`] does, apart from the threads that serve requests.
+pub async fn read_apart(path: &Path) -> Result<Vec<u8>, String> {
+    let path = path.to_owned();
+    run_blocking(move || read(&path)).await?
+}
+
 /// The content of a file with one secret, without white space around it; the error says
 /// why there is none.
 pub async fn secret(path: &Path) -> Result<SecretString, String> {
-    let from = path.to_owned();
-    let read = run_blocking(move || read(&from)).await;
-    let bytes = read
-        .and_then(|read| read)
-        .map_err(|why| format!("cannot be read: {why}"))?;
+    let read = read_apart(path).await;
+    let bytes = read.map_err(|why| format!("cannot be read: {why}"))?;
     let text =
         String::from_utf8(bytes).map_err(|_| "cannot be read: this is no text".to_owned())?;
     match text.trim() {

@@ -36,7 +36,7 @@ pub struct QueryCache {
     results: Cache<Arc<str>, Arc<[VectorSample]>>,
     metric_permits: Arc<Permits>,
     resource_permits: Arc<Permits>,
-    counts: Arc<Counts>,
+    pub counts: Arc<Counts>,
 }
 
 /// Why a query has no result.
@@ -85,11 +85,6 @@ impl QueryCache {
             resource_permits: Arc::new(Permits::new(most)),
             counts: Arc::default(),
         }
-    }
-
-    #[must_use]
-    pub fn counts(&self) -> &Counts {
-        &self.counts
     }
 
     /// The result of a query, for a request of this user. Requests with the same query share
@@ -211,7 +206,7 @@ mod tests {
         assert!(matches!(third, Err(QueryFailure::Saturated)), "{third:?}");
         cancelled("d", Purpose::Metric, "other").await;
         cancelled("e", Purpose::Resource, "one").await;
-        let counts = answers.counts();
+        let counts = &answers.counts;
         assert_eq!(counts.refused_metrics.load(Ordering::Relaxed), 1);
         assert_eq!(counts.refused_resources.load(Ordering::Relaxed), 0);
     }
@@ -243,7 +238,7 @@ mod tests {
         }
         fake.answer_with(503, &[], "no");
         assert!(ask("down").await.is_err());
-        let counts = answers.counts();
+        let counts = &answers.counts;
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
         assert_eq!((number(&counts.hits), number(&counts.misses)), (2, 2));
         assert_eq!((number(&counts.answered), number(&counts.failed)), (1, 1));

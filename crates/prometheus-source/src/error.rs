@@ -9,7 +9,9 @@ pub struct Error {
     /// The queried address, without credentials, or the faulty file.
     place: String,
     kind: ErrorKind,
-    of_query: bool,
+    /// Whether the store refused this query, or answered a part of it: it may answer a
+    /// smaller one.
+    pub is_of_query: bool,
     /// The fault, which may repeat an excerpt of the store's text.
     text: String,
     /// Empty: the text contains it, or it is unknown.
@@ -22,7 +24,7 @@ impl Error {
         Self {
             place: place.into(),
             kind,
-            of_query: kind.is_of_query(),
+            is_of_query: kind.is_of_query(),
             text: text.into(),
             remedy: kind.remedy(),
         }
@@ -35,12 +37,12 @@ impl Error {
             500.. => ErrorKind::ServerError,
             _ => ErrorKind::Rejected,
         };
-        let of_query = matches!(
+        let is_of_query = matches!(
             status,
             400 | 405 | 408 | 413 | 414 | 422 | 431 | 500 | 503 | 504
         );
         Self {
-            of_query,
+            is_of_query,
             remedy: remedy(status, &text),
             ..Self::new(kind, address, text)
         }
@@ -56,13 +58,6 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
-    }
-
-    /// Whether the store refused this query, or answered a part of it: it may answer a
-    /// smaller one.
-    #[must_use]
-    pub const fn is_of_query(&self) -> bool {
-        self.of_query
     }
 
     /// The fault and the remedy for a finding, without the address and the store's text.

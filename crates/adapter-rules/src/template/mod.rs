@@ -28,8 +28,10 @@ pub(crate) trait Field: Sized {
 /// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template<F> {
-    text: Arc<str>,
-    parts: Vec<Part<F>>,
+    /// The text as it was written.
+    pub(crate) text: Arc<str>,
+    /// Its literal texts and fields, in their order.
+    pub(crate) parts: Vec<Part<F>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,16 +73,6 @@ impl<F: Field> Template<F> {
             text: text.into(),
             parts,
         })
-    }
-
-    /// The text as it was written.
-    pub(crate) const fn text(&self) -> &Arc<str> {
-        &self.text
-    }
-
-    /// Its literal texts and fields, in their order.
-    pub(crate) fn parts(&self) -> &[Part<F>] {
-        &self.parts
     }
 
     /// Renders the text with the values of fields. `None`: it is too long.

@@ -31,8 +31,10 @@ fn unreadable(error: impl fmt::Display) -> String {
 #[derive(Debug)]
 pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
-    validity: Validity,
+    /// Its certificate.
+    pub certificate: CertificateDer<'static>,
+    /// The validity of its certificate.
+    pub validity: Validity,
 }
 
 impl CertificateAuthority {
@@ -79,16 +81,6 @@ impl CertificateAuthority {
     /// The private key as PEM (PKCS #8).
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
-    }
-
-    /// The validity of the authority's certificate.
-    pub const fn validity(&self) -> Validity {
-        self.validity
-    }
-
-    /// The authority's certificate.
-    pub const fn certificate(&self) -> &CertificateDer<'static> {
-        &self.certificate
     }
 
     /// The authority's certificate as PEM, for a `caBundle`.

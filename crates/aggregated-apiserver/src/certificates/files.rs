@@ -75,9 +75,7 @@ impl Files {
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let from = path.to_owned();
-    let read = file::run_blocking(move || file::read(&from)).await;
-    read.and_then(|read| read).map_err(|reason| {
+    file::read_apart(path).await.map_err(|reason| {
         format!(
             "{}: {reason}: write the serving certificate and its key there, or name other files",
             path.display()

@@ -83,20 +83,13 @@ impl CertificateStatus {
         }
     }
 
-    /// Checks that all APIServices refer to the server and trust it. Readiness does not
-    /// depend on it, because registered groups are served in any case.
-    ///
-    /// # Errors
-    /// When one does not: one sentence for each.
-    pub fn registered(&self) -> Result<(), String> {
+    /// Why APIServices do not refer to the server or do not trust it, one sentence for each;
+    /// `None`: all do. Readiness does not depend on it, because registered groups are served in
+    /// any case.
+    pub fn unregistered(&self) -> Option<String> {
         let conditions = self.registrations.values();
-        let troubles: Vec<&str> = conditions
-            .filter_map(|condition| condition.state().reason().map(String::as_str))
-            .collect();
-        match troubles.is_empty() {
-            true => Ok(()),
-            false => Err(troubles.join("; ")),
-        }
+        let reasons = conditions.filter_map(|condition| condition.state().reason().cloned());
+        reasons.reduce(|one, other| format!("{one}; {other}"))
     }
 }
 

@@ -42,7 +42,7 @@ const TLS_BUFFER: usize = 64 * 1024;
 pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
 /// Tells whether a connection belongs to a verified front proxy.
-pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
+pub type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
 /// What a client may send before the security layers decide about it.
 struct ClientLimits {

@@ -15,10 +15,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{Connection, IsFrontProxy, Shared};
+use super::connection::{Connection, Shared};
 use super::newest::Newest;
 
-pub use super::connection::Service;
+pub use super::connection::{IsFrontProxy, Service};
 pub use super::limits::Limits;
 /// The client of a connection, as an extension of every request.
 pub use crate::security::peer::Peer;
@@ -28,10 +28,16 @@ pub struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
     limits: Limits,
-    is_front_proxy: IsFrontProxy,
+    /// Recognizes front proxies, after the handshake and at each request. Other clients do not
+    /// displace them, and they have more concurrent requests and longer headers. By default no
+    /// client is one.
+    pub is_front_proxy: IsFrontProxy,
     /// Its receivers are the open connections.
     open: Arc<watch::Sender<()>>,
-    leaving: Option<watch::Receiver<bool>>,
+    /// When it turns true, connections open at that time end gracefully, and new ones are still
+    /// accepted. A client that never closes its connection thus reaches another replica before
+    /// this one stops. It must turn true before the `stop` of [`Listener::run`].
+    pub leaving: Option<watch::Receiver<bool>>,
 }
 
 impl fmt::Debug for Listener {
@@ -68,28 +74,6 @@ impl Listener {
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
         let open = Arc::clone(&self.open);
         move || open.receiver_count()
-    }
-
-    /// Sets how to recognize front proxies after the handshake and at each request. Other
-    /// clients do not displace them, and they have more concurrent requests and longer
-    /// headers. By default no client is a front proxy.
-    #[must_use]
-    pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
-        Self {
-            is_front_proxy: Arc::new(are),
-            ..self
-        }
-    }
-
-    /// When `leaving` turns true, connections open at that time end gracefully, and new ones are
-    /// still accepted. A client that never closes its connection thus reaches another replica
-    /// before this one stops. `leaving` must turn true before the `stop` of [`Listener::run`].
-    #[must_use]
-    pub fn leaving(self, leaving: watch::Receiver<bool>) -> Self {
-        Self {
-            leaving: Some(leaving),
-            ..self
-        }
     }
 
     /// Serves until `stop` turns true (or its sender is dropped). Then every connection

@@ -23,7 +23,7 @@ pub fn authority(name: &str) -> CertificateAuthority {
 /// A store that contains only this authority.
 pub fn roots(authority: &CertificateAuthority) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate().clone()).unwrap();
+    roots.add(authority.certificate.clone()).unwrap();
     roots
 }
 

@@ -46,7 +46,7 @@ impl TestServer {
     /// Starts a server that treats any client with a certificate as a front proxy.
     pub async fn with(service: Service, limits: Limits) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let server = Self::until(stopped, service, limits, |listener| listener).await;
+        let server = Self::until(stopped, service, limits, |_| ()).await;
         Self { stop, ..server }
     }
 
@@ -55,7 +55,7 @@ impl TestServer {
         stopped: watch::Receiver<bool>,
         service: Service,
         limits: Limits,
-        set: impl FnOnce(Listener) -> Listener,
+        set: impl FnOnce(&mut Listener),
     ) -> Self {
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let authority = authority("test");
@@ -64,8 +64,9 @@ impl TestServer {
         let config = resolving(pair, Arc::new(AskForCertificate), &TlsOptions::default()).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let listener = Listener::new(tcp, config, limits);
-        let listener = set(listener.front_proxies(|peer| !peer.certificates.is_empty()));
+        let mut listener = Listener::new(tcp, config, limits);
+        listener.is_front_proxy = Arc::new(|peer| !peer.certificates.is_empty());
+        set(&mut listener);
         Self {
             address,
             authority,

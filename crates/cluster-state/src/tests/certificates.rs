@@ -165,7 +165,7 @@ async fn is_only_reported(change: impl FnOnce(&mut Value), words: &str) {
     replica.pass(start()).await;
     assert_eq!(world.kube.read(&path(NAME)), before);
     let status = replica.status();
-    let why = status.registered().unwrap_err();
+    let why = status.unregistered().unwrap();
     assert!(why.contains(words), "{why}");
     assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
 }
@@ -222,12 +222,12 @@ async fn an_absent_or_forbidden_apiservice_is_reported_with_its_remedy() {
         let object = world.kube.read(&path(name));
         world.kube.unwrite(&path(name));
         replica.pass(start()).await;
-        let why = replica.status().registered().unwrap_err();
+        let why = replica.status().unregistered().unwrap();
         assert!(why.contains(to_make), "{why}");
         world.kube.write(&path(name), object);
         world.kube.fault(&path(name), Fault::Forbidden);
         replica.pass(start()).await;
-        let why = replica.status().registered().unwrap_err();
+        let why = replica.status().unregistered().unwrap();
         assert!(why.contains(to_allow), "{why}");
         assert_eq!(replica.status().ready(start()), Ok(()));
         world.kube.heal(&path(name));

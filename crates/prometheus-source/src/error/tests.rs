@@ -45,7 +45,7 @@ fn each_refusal_has_its_cause_and_its_remedy() {
         let (status, text) = said.split_once(' ').unwrap();
         let (cause, remedy) = wanted.split_once(' ').unwrap_or((wanted, ""));
         let error = refused(status.parse().unwrap(), text);
-        assert_eq!(error.is_of_query(), cause != "Store", "{row}");
+        assert_eq!(error.is_of_query, cause != "Store", "{row}");
         assert!(error.to_string().contains(remedy), "{error}");
     }
 }

@@ -139,7 +139,7 @@ impl Scene {
         let ahead = Arc::new(AtomicU64::new(0));
         let telemetry = Telemetry::new().unwrap();
         let api = Api::new(fixture.clone(), || NOW, telemetry.clone());
-        let counters = Arc::clone(api.counters());
+        let counters = Arc::clone(&api.counters);
         let recorded = served.clone();
         let routes = router::routes(&api).layer(from_fn(move |request: Request, next: Next| {
             record(request, recorded.clone(), next)
@@ -270,7 +270,7 @@ fn secured(
         reviewer.clone(),
         Arc::new(SystemTime::now),
         settings,
-        api.counters(),
+        &api.counters,
     );
     router::secured(routes, api, &Arc::new(security))
 }

@@ -60,7 +60,7 @@ async fn a_connection_ends_when_its_certificate_proves_another_class() {
     let (_stop, stopped) = watch::channel(false);
     let service = service(Duration::ZERO, &Arc::default());
     let server = TestServer::until(stopped, service, patient(|_| ()), |listener| {
-        listener.front_proxies(move |_| trusted.load(Ordering::SeqCst))
+        listener.is_front_proxy = Arc::new(move |_| trusted.load(Ordering::SeqCst));
     })
     .await;
     let mut early = front_proxy(&server).await;

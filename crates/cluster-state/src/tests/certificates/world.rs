@@ -187,6 +187,6 @@ impl TestReplica {
     pub(super) fn is_well(&self) {
         let status = self.status();
         assert_eq!(status.condition.state().reason(), None);
-        assert_eq!(status.registered(), Ok(()));
+        assert_eq!(status.unregistered(), None);
     }
 }

@@ -81,7 +81,7 @@ async fn series_without_a_known_name_are_a_fault_of_the_query() {
     let specs = fields::built_in();
     let (_fake, found) = ask(ONE, &[&specs[0], &specs[4]]).await;
     let error = found.unwrap_err();
-    assert!(error.is_of_query(), "{error}");
+    assert!(error.is_of_query, "{error}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ async fn a_store_that_refuses_patterns_gets_a_query_for_each_spelling() {
     let (fake, mut probe) = probe().await;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer("b"))]);
     let refusal = probe.fetch().await.unwrap_err();
-    assert!(refusal.is_of_query(), "{refusal}");
+    assert!(refusal.is_of_query, "{refusal}");
     probe.source.separate(&refusal, now());
     probe.fetch().await.unwrap();
     assert_eq!(probe.sizes(), (2, 4));
