@@ -17,6 +17,7 @@ impl From<ProviderError> for Refusal {
             ProviderError::Unavailable(what) => Self::Unavailable(what),
             ProviderError::BadSelector(reason) => Self::Malformed(reason),
             ProviderError::NoSuchMetric => Self::NoSuchPath,
+            ProviderError::WrongScope(reason) => Self::NoValue(reason.to_owned()),
             ProviderError::NoValue(reason) => Self::NoValue(reason),
         }
     }
@@ -30,6 +31,8 @@ pub(super) fn of_values(error: ProviderError, query: &Query) -> Refusal {
     };
     let because = match error {
         ProviderError::NoSuchMetric => String::new(),
+        // As upstream, the message does not name the object.
+        ProviderError::WrongScope(reason) => format!(": {reason}"),
         ProviderError::NoValue(reason) => {
             let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
             let selector = match query.selector.is_everything() {

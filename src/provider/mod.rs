@@ -95,7 +95,7 @@ impl ObjectSelection {
             (false, Some(_)) => "these objects are not namespaced, omit /namespaces/<namespace>",
             _ => return Ok(()),
         };
-        Err(ProviderError::NoValue(reason.to_owned()))
+        Err(ProviderError::WrongScope(reason))
     }
 }
 
@@ -191,6 +191,9 @@ pub enum ProviderError {
     /// The kind of object does not have this metric, or no such external metric exists.
     #[error("no such metric")]
     NoSuchMetric,
+    /// The objects are not in the scope of the path.
+    #[error("{0}")]
+    WrongScope(&'static str),
     /// The object has no value now: reason and remedy, in one line.
     #[error("{0}")]
     NoValue(String),
