@@ -89,7 +89,7 @@ impl Health {
             _ if is("ScaleDownLimit") => Self::Limited("Scales down as fast as its rate allows"),
             _ if is("ScaleUpStabilized") || is("ScaleDownStabilized") => Self::Limited(STABILISED),
             _ if is("TooFewReplicas") => Self::Limited("At its minimum"),
-            _ if status.is_true(SCALED_TO_ZERO) && status.replicas == Some(0) => Self::IdleAtZero,
+            _ if status.is_true(SCALED_TO_ZERO) && status.desired == Some(0) => Self::IdleAtZero,
             _ => Self::Well,
         }
     }
