@@ -59,11 +59,11 @@ fn everything(lab: &Lab, browser: &Browser) {
     browser.open(&scaled);
     browser.run("document.querySelector('tbody th a').click()");
     browser
-        .await_true("return document.querySelector('h1').innerText.includes('Why these replicas')");
+        .await_true("return document.querySelector('h1').innerText.includes('HorizontalPodAutoscaler team/infer')");
     let said = browser.text("main");
     for part in [
         format!("{TEAM}/{APP}"),
-        "written by the controller".to_owned(),
+        "What the controller wrote".to_owned(),
         "--horizontal-pod-autoscaler-tolerance=0.1".to_owned(),
     ] {
         assert!(said.contains(&part), "{said}");

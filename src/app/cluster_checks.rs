@@ -37,9 +37,11 @@ pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
                 }
                 let mut all = report.skipped.into_iter();
                 let lacks = all.find(|it| it.codes.contains(GM504.id));
-                let changed = skipped.set(lacks.map(|it| it.reason), ()).is_some();
-                if let Some(reason) = skipped.state().reason().filter(|_| changed) {
-                    tracing::info!("autoscalers are not checked: {reason}");
+                let changed = skipped.set(lacks.map(|it| it.remedy), ()).is_some();
+                if let Some(remedy) = skipped.state().reason().filter(|_| changed) {
+                    tracing::info!(
+                        "autoscalers are not checked: {remedy}: manifests/optional/autoscalers.yaml"
+                    );
                 }
             }
             // The findings of the last round stay in force.

@@ -33,7 +33,7 @@ pub(super) const OBJECTS: &[ColumnOf<Row>] = &[
             .unit(Unit::Count)
             .ordered()
             .summed(),
-        |row| Cell::known(row.allocatable, Unit::Count, "the node could not be read"),
+        |row| Cell::known(row.allocatable, Unit::Count, "its Node is not known"),
     ),
     of(
         Column::new("free", "FREE", "GPUs that no pod holds, at the newest instant")
