@@ -69,6 +69,9 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), RunError> {
     Ok(())
 }
 
+/// As many connections as Go lets wait for their accept.
+const BACKLOG: i32 = 4096;
+
 /// Binds the port, which stays bound while the server starts again: clients wait then. `[::]`
 /// also accepts IPv4, and is `0.0.0.0` where the kernel has no IPv6.
 pub(crate) fn bind(args: &Listening) -> Result<TcpListener, RunError> {
@@ -81,6 +84,9 @@ pub(crate) fn bind(args: &Listening) -> Result<TcpListener, RunError> {
     };
     let listener = bound.and_then(|listener| {
         listener.set_nonblocking(true)?;
+        // The standard library's 128 are fewer than the connections of a flood, behind which
+        // kube-apiserver would wait. The kernel's limit applies.
+        rustix::net::listen(&listener, BACKLOG)?;
         Ok(listener)
     });
     let port = listener.map_err(|error| RunError::Port { address, error })?;

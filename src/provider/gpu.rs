@@ -19,6 +19,9 @@ use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::Snapshot;
 
+const OF_ALL_NAMESPACES: &str = "a metric of the whole cluster cannot be narrowed by labels of pods, \
+                                 namespaces or containers: use the metric of the namespace";
+
 /// The kinds for which every metric is listed, except the original's average, even if the
 /// cluster has no such object: resource, kind, version and scope. Others are served when a pod
 /// has an owner of the kind.
@@ -208,6 +211,10 @@ impl GpuProvider {
         let snapshot = &*current.snapshot;
         let longest = snapshot.policy().max_window.max(snapshot.window());
         let mut narrowed = Narrowed::read(&query.selector, &spec.measure, longest)?;
+        if matches!(subject, Subject::Cluster) && narrowed.names_owners() {
+            // The right to a metric in one namespace is none to the pods of another.
+            return Err(ProviderError::BadSelector(OF_ALL_NAMESPACES.to_owned()));
+        }
         narrowed.window = narrowed.window.or(window.map(|it| it.min(longest)));
         Ok(Lookup {
             current,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::ProviderError;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::selector::{Operator, Requirement, Selector};
+use gpu_metrics::dcgm::schemes::names_an_owner;
 use gpu_metrics::line::Line;
 use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
@@ -60,6 +61,11 @@ impl Narrowed {
     /// Whether the selector is empty, so that all settings are the defaults.
     pub(crate) fn is_default(&self) -> bool {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
+    }
+
+    /// Whether a label names pods, or what belongs to them.
+    pub(super) fn names_owners(&self) -> bool {
+        self.labels.iter().any(|it| names_an_owner(&it.key))
     }
 
     pub(crate) fn has_labels(&self) -> bool {

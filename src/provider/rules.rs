@@ -23,6 +23,7 @@ use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kind;
+use apimachinery::quantity;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
@@ -301,6 +302,8 @@ fn custom_values(
     let namespace: Option<Arc<str>> = namespace.map(Arc::from);
     let values = names.iter().filter_map(|name| {
         let sample = by_name.get(&**name)?;
+        // What is no quantity is no value.
+        quantity::milli_from_f64(sample.value)?;
         Some(CustomValue {
             kind: kind.clone(),
             namespace: namespace.clone(),

@@ -177,6 +177,22 @@ fn a_selector_that_matches_every_row_changes_no_value() {
 }
 
 #[test]
+fn a_number_of_the_cluster_cannot_be_narrowed_to_pods() {
+    let site = Site::new();
+    for selector in [
+        "namespace=a",
+        "Exported_Pod",
+        "container!=a",
+        "pod_uid in (a)",
+    ] {
+        let refused = site.values(anywhere(), selector);
+        let is_refused = matches!(&refused, Err(ProviderError::BadSelector(why)) if why.contains("whole cluster"));
+        assert!(is_refused, "{selector}: {refused:?}");
+    }
+    assert!(site.pods(None, "container!=a").is_ok());
+}
+
+#[test]
 fn only_values_that_are_looked_up_are_at_hand() {
     let site = Site::new();
     let (_, pods) = site.snapshot.layout().table("pods").unwrap();

@@ -1,7 +1,10 @@
 //! Turns the names of series into names of metrics: `name`. Upstream:
 //! prometheus-adapter `pkg/naming/metric_namer.go`.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+
+/// The most memory of a compiled expression, in bytes.
+const MOST_REGEX_BYTES: usize = 1 << 20;
 
 /// The naming of a rule's metrics.
 #[derive(Clone, Debug)]
@@ -38,7 +41,8 @@ impl Naming {
 
 /// Parses a regular expression. Names of series are ASCII, so that `\w` and `\d` match as in Go.
 pub(super) fn regex(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| {
+    let regex = RegexBuilder::new(text).size_limit(MOST_REGEX_BYTES).build();
+    regex.map_err(|error| {
         // The last line has the reason. The others show the place in the expression.
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default();

@@ -318,16 +318,28 @@ async fn read_kubeconfig(access: &UserAccess) -> Result<NamedConfig, ClientError
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
         |path| path.display().to_string(),
     );
-    let unusable = |error: &KubeconfigError| {
-        let reason = match error {
-            KubeconfigError::Parse(error) => yaml::report(error),
-            error => chain(error),
-        };
+    let refused = |reason: &str| {
         ClientError(format!(
             "kubeconfig {place}: {reason}: name a readable kubeconfig whose current context has a \
              cluster and a user, or none to use the pod's service account"
         ))
     };
+    let unusable = |error: &KubeconfigError| {
+        refused(&match error {
+            KubeconfigError::Parse(error) => yaml::report(error),
+            error => chain(error),
+        })
+    };
+    // kube reads some binary files as text and panics.
+    let of_environment = || std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let files = match path {
+        Some(path) => vec![path.to_owned()],
+        None => std::env::split_paths(&of_environment()).collect(),
+    };
+    for file in files {
+        let bytes = std::fs::read(file).unwrap_or_default();
+        String::from_utf8(bytes).map_err(|_| refused("a file is no text in UTF-8"))?;
+    }
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;
     let options = KubeConfigOptions {

@@ -11,7 +11,7 @@ use k8s_openapi::ByteString;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use limits::file::yaml;
+use limits::file::{self, yaml};
 use prometheus_source::settings::{Auth, ClientPair, Credentials, SecretSource, Tls};
 
 /// The settings of a kubeconfig's current context. Files that it names are read again when
@@ -24,6 +24,8 @@ pub(crate) fn credentials(path: &Path) -> Result<Credentials, String> {
 }
 
 fn read(path: &Path) -> Result<Credentials, String> {
+    // kube reads some binary files as text and panics.
+    file::text(path).map_err(|why| format!("cannot be read: {why}: check the path"))?;
     let file = Kubeconfig::read_from(path).map_err(|error| match &error {
         KubeconfigError::ReadConfig(why, _) => format!("cannot be read: {why}: check the path"),
         KubeconfigError::Parse(error) => no_kubeconfig(&yaml::report(error)),

@@ -42,6 +42,11 @@ pub async fn read_apart(path: &Path) -> Result<Vec<u8>, String> {
     run_blocking(move || read(&path)).await?
 }
 
+/// Reads a text file; the error says why it could not. Follows a link. Blocks.
+pub fn text(path: &Path) -> Result<String, String> {
+    String::from_utf8(read(path)?).map_err(|_| "this is no text in UTF-8".to_owned())
+}
+
 /// The content of a file with one secret, without white space around it; the error says
 /// why there is none.
 pub async fn secret(path: &Path) -> Result<SecretString, String> {

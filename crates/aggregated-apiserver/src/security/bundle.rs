@@ -13,6 +13,10 @@ use crate::x509::{self, Certificate};
 pub(crate) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
+/// The most intermediate certificates of a chain. The search for a path through certificates
+/// with equal names doubles with each of them, and needs no credentials.
+const MOST_INTERMEDIATES: usize = 3;
+
 /// The authorities of client certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle(Arc<[CertificateDer<'static>]>);
@@ -47,6 +51,12 @@ impl Bundle {
         rest: &[CertificateDer<'static>],
         now: SystemTime,
     ) -> Result<(), String> {
+        if rest.len() > MOST_INTERMEDIATES {
+            return Err(format!(
+                "the chain has {} intermediate certificates, and may have {MOST_INTERMEDIATES}",
+                rest.len()
+            ));
+        }
         let mut roots = RootCertStore::empty();
         // webpki does not check the expiry of an authority; Go does.
         for (der, _) in self.anchors().filter(|(_, it)| it.validity().holds(now)) {
@@ -67,5 +77,27 @@ impl Bundle {
     pub(crate) fn shares_a_key_with(&self, other: &Self) -> bool {
         let has = |key: &[u8]| other.anchors().any(|(_, it)| it.public_key() == key);
         self.anchors().any(|(_, it)| has(it.public_key()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::authority::{ClientCertificates as _, authority};
+    use crate::testing::test_server::validity;
+
+    #[test]
+    fn a_long_chain_is_refused_before_a_path_is_searched() {
+        let authority = authority("clients");
+        let issued = authority.client("admin", None, validity()).unwrap();
+        let (leaf, root) = (issued.cert.der(), authority.certificate.clone());
+        let bundle = Bundle(Arc::from([root.clone()]));
+        let verify = |others: usize| {
+            let rest = vec![root.clone(); others];
+            bundle.verify(leaf, &rest, SystemTime::now())
+        };
+        assert_eq!(verify(MOST_INTERMEDIATES), Ok(()));
+        let refused = verify(MOST_INTERMEDIATES + 1).unwrap_err();
+        assert!(refused.contains("4 intermediate certificates"), "{refused}");
     }
 }

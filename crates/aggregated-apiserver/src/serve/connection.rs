@@ -33,6 +33,8 @@ use crate::security::peer::Peer;
 const MAX_FAULTS: usize = 100;
 /// The most bytes that a client may send on a stream in advance. No request has a body.
 const STREAM_WINDOW: u32 = 1024;
+/// The longest path, in bytes: more than any resource's.
+const MOST_PATH: usize = 2 << 10;
 /// The silence after which a ping is sent, and the time limit of its answer.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 /// The most encrypted bytes buffered for a client that reads slowly.
@@ -232,14 +234,18 @@ async fn respond(
     Ok(Unwritten::response(response, in_progress))
 }
 
-/// Refuses a request with a body at once. No request needs one, and a body that is awaited
-/// would hold the request's header in memory.
+/// Refuses a request with a body or a long path at once. No request needs a body, and one that
+/// is awaited would hold the request's header in memory. A review of the access keeps the path.
 fn without_body(request: Request<Incoming>) -> Result<Request<()>, Refusal> {
     // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
     // the start of the next request. hyper's parser drops one of the two headers.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
         let why = "the request's framing is ambiguous";
         return Err(Refusal::Rejected(StatusCode::BAD_REQUEST, why));
+    }
+    if request.uri().path().len() > MOST_PATH {
+        let why = "the path is longer than 2 KiB";
+        return Err(Refusal::Rejected(StatusCode::URI_TOO_LONG, why));
     }
     if !request.body().is_end_stream() {
         let why = "requests must not have a body";

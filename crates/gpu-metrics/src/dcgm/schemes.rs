@@ -91,6 +91,18 @@ pub(crate) fn owner_labels(scheme: Scheme) -> Option<(&'static str, &'static str
     Some((namespace, pod))
 }
 
+/// Whether a label names a pod, its namespace or its container, or proves that one holds the
+/// device. Names match case-insensitively.
+#[must_use]
+pub fn names_an_owner(label: &str) -> bool {
+    let pairs = OWNERS
+        .iter()
+        .flat_map(|(_, namespace, pod, _)| [*namespace, *pod]);
+    let containers = OWNERS.iter().flat_map(|(.., containers)| *containers);
+    let mut all = pairs.chain(containers.copied()).chain(PROOF);
+    all.any(|name| name.eq_ignore_ascii_case(label))
+}
+
 /// Reads the owner (docs/numbers.md, "Whose a device is").
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {

@@ -49,6 +49,7 @@ async fn without_tls(server: &TestServer, bytes: &[u8]) {
 async fn http1(server: &TestServer) {
     let lines = "a: b\r\n".repeat(2000);
     let target = format!("/{}", "a".repeat(70_000));
+    let path = format!("/{}", "a".repeat(2048));
     let upgrade = "Connection: close, Upgrade\r\nUpgrade: h2c\r\n";
     assert_eq!(server.raw(b"GET / HTTP/1.1\r\nHost:").await.status, 0);
     for (target, headers, body, code) in [
@@ -57,6 +58,7 @@ async fn http1(server: &TestServer) {
         ("/", "Transfer-Encoding: chunked\r\n", "", 400),
         ("/", upgrade, "", 200),
         ("/", &lines, "", 431),
+        (&path, "", "", 414),
         (&target, "", "", 431),
     ] {
         let request = format!("GET {target} HTTP/1.1\r\n{headers}\r\n{body}");

@@ -19,6 +19,12 @@ const MOST_SAMPLES: usize = 300_000;
 /// selector that matches all series of a store should exceed it.
 const MOST_SHAPES: usize = 50_000;
 
+/// The most bytes of their names, each with its place in memory.
+const MOST_SHAPE_BYTES: usize = 32 << 20;
+
+/// The last second that RFC 3339 can write: the end of the year 9999.
+const LAST_SECOND: f64 = 253_402_207_200.0;
+
 /// The label with the metric's name.
 const NAME: &str = "__name__";
 
@@ -35,8 +41,10 @@ pub struct VectorSample {
 
 impl VectorSample {
     /// `None`: the value is no number, of which Prometheus writes some as `NaN`, `+Inf` and
-    /// `-Inf`.
+    /// `-Inf`, or the time is no date.
     fn new(labels: BTreeMap<String, String>, seconds: f64, value: &str) -> Option<Self> {
+        let is_date = (0.0..=LAST_SECOND).contains(&seconds);
+        is_date.then_some(())?;
         Some(Self {
             labels: Labels::from_pairs(labels),
             value: value.parse().ok()?,
@@ -104,6 +112,7 @@ fn check_count(count: usize, limit: usize, parts: &'static str) -> Result<(), De
 pub(super) struct Shapes {
     shapes: HashMap<Shape, usize>,
     series: usize,
+    bytes: usize,
 }
 
 impl Elements for Shapes {
@@ -114,8 +123,16 @@ impl Elements for Shapes {
             name: name.as_str().unwrap_or_default().into(),
             labels: labels.into_keys().map(Into::into).collect(),
         };
-        self.shapes.insert(shape, self.series);
+        let names = shape
+            .labels
+            .iter()
+            .map(|name| name.len() + size_of_val(name));
+        let bytes = shape.name.len() + names.sum::<usize>();
+        if self.shapes.insert(shape, self.series).is_none() {
+            self.bytes += bytes;
+        }
         self.series += 1;
+        check_count(self.bytes, MOST_SHAPE_BYTES, "bytes of names")?;
         check_count(self.shapes.len(), MOST_SHAPES, "names and sets of labels")
     }
 }

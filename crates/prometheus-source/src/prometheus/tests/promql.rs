@@ -45,7 +45,7 @@ async fn special_values_are_kept_and_samples_without_a_number_are_skipped() {
     let samples = rules
         .vector(
             r#"[{"metric":{"a":"1"},"value":[1.5,"NaN"]},{"metric":{"a":"2"},"value":[1,"+Inf"]},
-                {"metric":{"a":"3"},"value":[1,"-Inf"]},{"metric":{"a":"4"},"value":[1e300,"1e999"]},
+                {"metric":{"a":"3"},"value":[1,"-Inf"]},{"metric":{"a":"4"},"value":[1,"1e999"]},
                 {"metric":{"a":"5"},"value":[1,"many"]},{"metric":{"a":"6"},"histogram":[1,{}]}]"#,
         )
         .await;
@@ -153,6 +153,33 @@ async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() 
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     let wanted = "more than 50000 names and sets of labels: select less: aggregate in the query, or narrow prometheus.matchers";
     assert!(error.to_string().ends_with(wanted), "{error}");
+}
+
+#[tokio::test]
+async fn many_names_of_labels_are_refused_by_their_size() {
+    let rules = Rules::new().await;
+    let names = |series: usize| -> String {
+        let names = (0..30_000).map(|name| format!("\"s{series}_{name:015}\":\"\""));
+        format!("{{{}}}", names.collect::<Vec<_>>().join(","))
+    };
+    let series: Vec<String> = (0..40).map(names).collect();
+    let error = rules.series(&series.join(",")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.to_string().contains("bytes of names"), "{error}");
+    assert_eq!(
+        rules.series(&series[..10].join(",")).await.unwrap().len(),
+        10
+    );
+}
+
+#[tokio::test]
+async fn a_sample_at_no_date_is_left_out() {
+    let rules = Rules::new().await;
+    for at in ["1e300", "-1", "253402300800"] {
+        let samples = format!(r#"[{{"metric":{{}},"value":[{at},"5"]}}]"#);
+        let samples = rules.query(data("vector", &samples)).await.unwrap();
+        assert!(samples.is_empty(), "{at}");
+    }
 }
 
 #[tokio::test]
