@@ -2,7 +2,8 @@
 //! number is the same on a busy machine.
 //!
 //! A test counts too, in its build profile, and compares with `instructions.txt`: a path
-//! may have up to 5 % more or fewer.
+//! may have up to 5 % more or fewer than one of its numbers. It has two where the compiler
+//! divides the crates in two ways, of which one inlines more.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,9 +39,12 @@ pub(super) fn run(is_test: bool) {
         let what = format!("instructions: {path}");
         let millions = format!("{:.2} million", number as f64 / 1e6);
         row(&what, &format!("{} GPUs", NODES * 8), &millions, "");
-        let ratio = number as f64 / recorded[path];
-        if (ratio - 1.0).abs() > BOUND {
-            wrong.push(format!("{path} {number}: {ratio:.3} × the recorded number"));
+        let ratios = recorded[path].iter().map(|known| number as f64 / known);
+        let ratios: Vec<f64> = ratios.collect();
+        if ratios.iter().all(|ratio| (ratio - 1.0).abs() > BOUND) {
+            wrong.push(format!(
+                "{path} {number}: {ratios:.3?} × the recorded number"
+            ));
         }
     }
     assert!(
@@ -50,11 +54,12 @@ pub(super) fn run(is_test: bool) {
     );
 }
 
-fn recorded() -> BTreeMap<&'static str, f64> {
+fn recorded() -> BTreeMap<&'static str, Vec<f64>> {
     let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
     let entry = |line: &'static str| {
-        let (path, number) = line.split_once(' ').expect("a path and a number");
-        (path, number.parse().expect("a number"))
+        let (path, numbers) = line.split_once(' ').expect("a path and its numbers");
+        let numbers = numbers.split(' ').map(|it| it.parse().expect("a number"));
+        (path, numbers.collect())
     };
     lines.map(entry).collect()
 }

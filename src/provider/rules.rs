@@ -55,7 +55,7 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 pub trait RuleStore: Send + Sync + std::fmt::Debug {
     /// The result of a query, for a request of this user.
     ///
-    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::UNFETCHED`], whose
+    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`], whose
     /// reason is a condition of the rule.
     fn fetch<'a>(
         &'a self,

@@ -59,6 +59,7 @@ fn autoscaler(conditions: &str, replicas: &str, values: &str) -> Hpa {
             "metric": {"name": "m"}, "current": {"averageValue": value},
         }}),
     };
+    let count: i32 = replicas.parse().unwrap();
     let object = json!({
         "metadata": {"name": "a"},
         "spec": {
@@ -68,7 +69,7 @@ fn autoscaler(conditions: &str, replicas: &str, values: &str) -> Hpa {
             "behavior": {"scaleDown": {"selectPolicy": "Disabled"}},
         },
         "status": {
-            "currentReplicas": replicas.parse::<i32>().unwrap(), "desiredReplicas": 1,
+            "currentReplicas": count, "desiredReplicas": count,
             "conditions": conditions.collect::<Vec<Value>>(),
             "currentMetrics": values.iter().map(value).collect::<Vec<Value>>(),
         },
