@@ -110,7 +110,7 @@ pub fn not_created(deployment: &Deployment) -> Option<Finding> {
     Some(Finding::new(&GM517, object, message, remedy))
 }
 
-/// Who holds idle GPUs, the most first: `18 GPUs that pods hold are idle: …`. `pods` are the
+/// The holders of idle GPUs, the most first: `18 GPUs that pods hold are idle: …`. `pods` are the
 /// rows of pods of the server's list of devices.
 #[must_use]
 pub fn idle_holders(pods: &[DevicesOf]) -> Option<String> {

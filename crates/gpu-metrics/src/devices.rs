@@ -91,7 +91,7 @@ pub struct IdleTime {
     pub or_longer: bool,
 }
 
-/// A GPU or MIG instance of an object: who holds it, and what was read from it. An explanation
+/// A GPU or MIG instance of an object: its holders, and what was read from it. An explanation
 /// has its readings, and a list of devices what they show at the newest instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -16,7 +16,7 @@ pub enum MetricsAnswer {
     Values(Vec<i64>),
     /// The message of the failure.
     Failed(String),
-    /// Nobody asked: the metric is of type Resource or ContainerResource.
+    /// The value was not requested: the metric is of type Resource or ContainerResource.
     NotAsked,
 }
 

@@ -18,7 +18,7 @@ pub struct Line {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show who holds GPUs and how busy they are, and the autoscalers on them.
+    /// Show the holders of GPUs, their load, and the autoscalers on them.
     Top(Box<top::TopArgs>),
     /// Explain how a value was computed, or why an HPA scaled.
     Explain(Box<explain::ExplainArgs>),

@@ -109,7 +109,7 @@ impl<'a> Objects<'a> {
         for workload in &pod.owners {
             self.add(Group::Workload(*workload), members, expected);
         }
-        // A node has all its devices, whoever holds them.
+        // A node has all its devices, held or free.
         if let Some(node) = pod.node.as_ref().filter(|_| expected.is_some()) {
             self.add(Group::Node(node), &[], expected);
         }

@@ -76,7 +76,7 @@ pub(crate) async fn look_at(
     Ok(report)
 }
 
-/// Adds who holds idle GPUs to the finding that replicas cannot start.
+/// Adds the holders of idle GPUs to the finding that replicas cannot start.
 async fn name_holders(report: &mut Report, cluster: &Cluster) {
     let mut waiting = report.findings.iter_mut().filter(|it| it.code == GM517.id);
     let Some(first) = waiting.next() else {

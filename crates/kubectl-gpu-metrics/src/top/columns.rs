@@ -293,7 +293,7 @@ fn free(row: &Row) -> Cell {
             row.item
                 .no_value
                 .as_deref()
-                .unwrap_or("it is unknown who holds some of them"),
+                .unwrap_or("the holders of some of them are unknown"),
         ),
     }
 }
