@@ -256,3 +256,9 @@ impl Report {
             .sort_by_key(|it| (Reverse(it.severity), it.consequences.is_empty()));
     }
 }
+
+/// The text at a JSON pointer of an object; empty: there is none.
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    let found = object.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}

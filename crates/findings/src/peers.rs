@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Finding;
 use super::codes::GM507;
 use super::names::listed;
+use super::{Finding, text};
 use ::hpa::Hpa;
 
 /// A ScaledObject's JSON (kedacore/keda `apis/keda/v1alpha1/scaledobject_types.go`).
 pub type ScaledObject = Value;
-
-fn text<'o>(object: &'o Value, pointer: &str) -> &'o str {
-    let found = object.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default()
-}
 
 /// Namespace, kind and name of a ScaledObject's target. KEDA's default kind is Deployment.
 fn scaled_by(scaled_object: &ScaledObject) -> [&str; 3] {

@@ -144,8 +144,9 @@ fn together(found: Vec<Finding>) -> Vec<Finding> {
     let mut joined: Vec<Finding> = Vec::new();
     for finding in found {
         let is_same = |it: &&mut Finding| {
-            let both = |of: &Finding| (of.code.clone(), of.severity, of.remedy.clone());
-            it.command.is_none() && finding.command.is_none() && both(it) == both(&finding)
+            let both = (&it.command, &finding.command) == (&None, &None);
+            both && (&it.code, it.severity, &it.remedy)
+                == (&finding.code, finding.severity, &finding.remedy)
         };
         match joined.iter_mut().find(is_same) {
             Some(first) => {

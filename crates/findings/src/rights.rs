@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Finding;
 use super::codes::{Code, GM201, GM202};
 use super::registration::NAME;
+use super::{Finding, text};
 
 const MANIFEST: &str = include_str!("../../../manifests/rbac.yaml");
 
@@ -99,11 +99,6 @@ pub fn grants(of: &Installed) -> Vec<Grant> {
         all.into_iter().partition(|it| it["roleRef"].is_object());
     let grants = bindings.iter().map(|it| Grant::new(it, &roles, of));
     grants.filter(|it| !it.rights.is_empty()).collect()
-}
-
-fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    let found = value.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default()
 }
 
 impl Grant {

@@ -10,6 +10,7 @@ use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::{ExternalMetrics, Reach};
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+use gpu_metrics::signal::Unit;
 
 /// The metrics of an HPA except CPU and memory.
 pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
@@ -49,19 +50,6 @@ pub(super) fn setting<'m>(metric: &'m Metric, key: &str) -> Option<&'m str> {
     labels.get(key).map(String::as_str)
 }
 
-/// The unit of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// 0 to 100.
-    Percent,
-    /// 0 to 1.
-    Ratio,
-    Mebibytes,
-    Watts,
-    /// Of devices, of requests.
-    Number,
-}
-
 /// What further replicas make of a value while the load stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trend {
@@ -84,11 +72,11 @@ const OF_PRESETS: [(&str, Shape); 3] = [
     ("_kv_cache_usage", Shape::new(Unit::Ratio, Trend::Falls)),
     (
         "_requests_waiting",
-        Shape::new(Unit::Number, Trend::StaysTotal),
+        Shape::new(Unit::Plain, Trend::StaysTotal),
     ),
     (
         "_requests_running",
-        Shape::new(Unit::Number, Trend::StaysTotal),
+        Shape::new(Unit::Plain, Trend::StaysTotal),
     ),
 ];
 
@@ -132,7 +120,7 @@ impl Shape {
             }
             Measure::OriginalAverage => Self::new(Unit::Percent, Trend::StaysMean),
             Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => {
-                Self::new(Unit::Number, Trend::StaysTotal)
+                Self::new(Unit::Plain, Trend::StaysTotal)
             }
         })
     }
@@ -196,7 +184,7 @@ fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
 fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Option<Finding> {
     let name = metric.source.name();
     let of_pods = match shape.unit {
-        Unit::Number => "AverageValue",
+        Unit::Plain => "AverageValue",
         _ => "a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue",
     };
     let again = "with type Value each sync multiplies the replicas again, up to maxReplicas";

@@ -3,7 +3,7 @@
 use apimachinery::time::millis;
 
 use crate::policy::{Activity, ActivityCondition, DeviceValue};
-use crate::reading::Run;
+use crate::reading::Span;
 use crate::signal::Unit;
 use crate::snapshot::Snapshot;
 
@@ -14,7 +14,7 @@ impl Snapshot {
         device: u32,
         value: DeviceValue,
         own: f64,
-        run: &mut Run,
+        run: &mut Span,
     ) -> Option<bool> {
         let (now, held) = (run.last, millis(self.policy.hold) / self.frame.step_ms);
         let is_own = self.policy.activity == Activity::OwnValueAboveZero && is_utilization(value);

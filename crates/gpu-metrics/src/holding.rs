@@ -9,7 +9,7 @@ use apimachinery::time::Timestamp;
 
 use crate::grid::{RowId, instant_from, instant_time};
 use crate::inventory::InventoryOrigin;
-use crate::layout::{Claim, ClaimId, Holder, Layout, PodId};
+use crate::layout::{Claim, ClaimId, Layout, PodId};
 use crate::reading::Span;
 use crate::store::Frame;
 
@@ -206,7 +206,7 @@ fn holding(frame: &Frame, layout: &Layout, claim: &Claim) -> Holding {
     let since = times().map(|it| it.first).min().unwrap_or(Timestamp::MAX);
     let newest = times().map(|it| it.newest).max().unwrap_or(Timestamp::MIN);
     let is_of_live = pod.is_live && newest >= pod.started;
-    let end = end_of(frame, layout, (claim, pod), newest);
+    let end = end_of(frame, layout, claim, newest);
     Holding {
         since,
         newest,
@@ -218,12 +218,8 @@ fn holding(frame: &Frame, layout: &Layout, claim: &Claim) -> Holding {
 }
 
 /// When a pod no longer holds the device of a claim.
-fn end_of(
-    frame: &Frame,
-    layout: &Layout,
-    (claim, pod): (&Claim, &Holder),
-    newest: Timestamp,
-) -> Timestamp {
+fn end_of(frame: &Frame, layout: &Layout, claim: &Claim, newest: Timestamp) -> Timestamp {
+    let pod = &layout.pods[claim.pod as usize];
     // Otherwise all samples are of an earlier pod of the same name.
     let is_own = newest >= pod.started;
     let is_series = layout.inventory().authority == InventoryOrigin::Series;

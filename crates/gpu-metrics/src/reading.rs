@@ -26,24 +26,15 @@ impl Span {
         usize::try_from(self.last - self.first + 1).unwrap_or(0)
     }
 
-    pub(crate) fn instants(self) -> impl DoubleEndedIterator<Item = i64> {
-        self.first..=self.last
-    }
-}
-
-/// Instants with the same reading.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    pub(crate) first: i64,
-    pub(crate) last: i64,
-}
-
-impl Run {
     pub(crate) const fn at(instant: i64) -> Self {
         Self {
             first: instant,
             last: instant,
         }
+    }
+
+    pub(crate) fn instants(self) -> impl DoubleEndedIterator<Item = i64> {
+        self.first..=self.last
     }
 }
 
@@ -126,7 +117,7 @@ impl Snapshot {
     }
 
     /// The reading of a line's field at an instant, by the line's own source.
-    fn of_line(&self, row: RowId, signal: SignalId, run: &mut Run) -> Option<Reading> {
+    fn of_line(&self, row: RowId, signal: SignalId, run: &mut Span) -> Option<Reading> {
         let (frame, times) = (&self.frame, &self.frame.times[row.0 as usize]);
         let columns = frame.signals.get(signal.index())?;
         let behind = frame.behind(times.source);
@@ -140,7 +131,7 @@ impl Snapshot {
 
     /// The reading of a device's field: of the best name of the field, the newest, and the
     /// larger of equally new ones.
-    fn field(&self, device: u32, signal: SignalId, run: &mut Run) -> Option<Reading> {
+    fn field(&self, device: u32, signal: SignalId, run: &mut Span) -> Option<Reading> {
         let mut best: Option<(u8, Reading)> = None;
         for row in self.layout.lines_of(device) {
             let rank = self.frame.times[row.0 as usize].rank;
@@ -155,7 +146,7 @@ impl Snapshot {
     }
 
     /// The reading of a device value, with its weight in a mean.
-    fn value_of(&self, device: u32, value: DeviceValue, run: &mut Run) -> Option<(Reading, f64)> {
+    fn value_of(&self, device: u32, value: DeviceValue, run: &mut Span) -> Option<(Reading, f64)> {
         if value == DeviceValue::MemoryUsedPercent {
             return self.memory_percent(device, |signal| self.field(device, signal, run));
         }
@@ -194,7 +185,7 @@ impl Snapshot {
         value: DeviceValue,
         instant: i64,
     ) -> Option<(Reading, f64)> {
-        self.value_of(device, value, &mut Run::at(instant))
+        self.value_of(device, value, &mut Span::at(instant))
     }
 
     /// The signals that a device value is read from, the best first: profiling fields on MIG
@@ -226,7 +217,7 @@ impl Snapshot {
         let signals = self.signals_of(device, value);
         let mut shown = signals.into_iter().flatten();
         let shown = shown.find(|signal| {
-            let run = &mut Run::at(instant);
+            let run = &mut Span::at(instant);
             self.field(device, *signal, run).is_some()
         });
         shown.or(signals[0])
@@ -256,7 +247,7 @@ impl Snapshot {
 
     /// The reading of a device for measures with these inputs at the last instant of a run,
     /// whose first instant rises to the first one with the same reading.
-    pub(crate) fn read(&self, device: u32, inputs: Inputs, run: &mut Run) -> DeviceReading {
+    pub(crate) fn read(&self, device: u32, inputs: Inputs, run: &mut Span) -> DeviceReading {
         let mut shown_by = inputs.shown_by();
         let Some((reading, weight)) = shown_by.find_map(|it| self.own_value(device, it, run))
         else {
@@ -275,7 +266,7 @@ impl Snapshot {
 
     /// A device value. A GPU's own reading is ignored while one of its MIG instances has a
     /// reading.
-    fn own_value(&self, device: u32, value: DeviceValue, run: &mut Run) -> Option<(Reading, f64)> {
+    fn own_value(&self, device: u32, value: DeviceValue, run: &mut Span) -> Option<(Reading, f64)> {
         let own = self.value_of(device, value, run)?;
         let mut instances = self.layout.instances_of(device);
         let is_hidden = value != DeviceValue::PowerUsage

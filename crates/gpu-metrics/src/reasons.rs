@@ -15,7 +15,7 @@ use crate::layout::{Member, Object};
 use crate::metric::Value;
 use crate::outcome::{OfDevice, Outcome};
 use crate::policy::{Formula, Measure};
-use crate::reading::{Inputs, Run, Span};
+use crate::reading::{Inputs, Span};
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
@@ -142,7 +142,7 @@ impl Snapshot {
         let span = self.span(Some(millis(self.policy.max_window)));
         let (mut since, mut or_longer) = (None, true);
         for instant in span.instants().rev() {
-            let seen = self.read(device, inputs, &mut Run::at(instant));
+            let seen = self.read(device, inputs, &mut Span::at(instant));
             if seen.is_missing() || seen.active.is_none() {
                 break;
             }

@@ -43,7 +43,7 @@ impl SignalId {
 
 /// The unit of a signal, and its valid raw values. Other values are no readings
 /// (docs/numbers.md, "Readings").
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Valid iff 0 ≤ v ≤ 100. The unit of a job with values between 0 and 1 is unknown.
     Percent,

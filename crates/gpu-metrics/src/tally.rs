@@ -8,7 +8,7 @@ use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
 use crate::policy::{Measure, Policy};
-use crate::reading::{DeviceReading, Inputs, Run, Span};
+use crate::reading::{DeviceReading, Inputs, Span};
 use crate::snapshot::Snapshot;
 
 /// How long a pod's GPUs may be without samples after its containers started, milliseconds.
@@ -143,7 +143,7 @@ impl Readings {
             let mut end = all.len();
             while end > start {
                 let place = (end - start) as i64 - 1;
-                let mut run = Run {
+                let mut run = Span {
                     first: span.first,
                     last: span.first + place,
                 };

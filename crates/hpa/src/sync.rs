@@ -34,27 +34,28 @@ impl Situation<'_> {
     #[must_use]
     pub fn sync(&self) -> Trace {
         let (current, hpa) = (self.scale.spec_replicas, self.hpa);
-        let mut steps = Vec::new();
         let mut trace = Trace {
             current,
             ..Trace::default()
         };
         if current == 0 && !self.scales_up_from_zero() {
-            steps.push("0 replicas, not set by the controller: scaling is off".to_owned());
+            trace
+                .steps
+                .push("0 replicas, not set by the controller: scaling is off".to_owned());
             trace.desired = Some(0);
         } else if current > hpa.max {
-            steps.push(format!(
+            trace.steps.push(format!(
                 "{current} is more than maxReplicas: no metric is read"
             ));
             trace.desired = Some(hpa.max);
         } else if current > 0 && current < hpa.min {
-            steps.push(format!(
+            trace.steps.push(format!(
                 "{current} is fewer than minReplicas: no metric is read"
             ));
             trace.desired = Some(hpa.min);
-        } else if let Some(proposed) = self.propose(&mut trace, &mut steps) {
-            let stabilised = stabilise(self, proposed, &mut steps);
-            let (limited, by) = limit(self, stabilised, &mut steps);
+        } else if let Some(proposed) = self.propose(&mut trace) {
+            let stabilised = stabilise(self, proposed, &mut trace.steps);
+            let (limited, by) = limit(self, stabilised, &mut trace.steps);
             trace.stabilised = Some(stabilised);
             trace.limit = by;
             // Zero is left for a minimum that was raised meanwhile, whatever limits it.
@@ -66,7 +67,6 @@ impl Situation<'_> {
             let is_written = desired != current && self.flags.records_zero();
             trace.scaled_to_zero = is_written.then(|| is_zero && hpa.has_metric_without_pods());
         }
-        trace.steps = steps;
         trace
     }
 
@@ -81,7 +81,7 @@ impl Situation<'_> {
 
     /// The highest proposal. `None` if all metrics failed, if one failed and the others
     /// propose fewer than the current replicas, or if one is not computed.
-    fn propose(&self, trace: &mut Trace, steps: &mut Vec<String>) -> Option<i32> {
+    fn propose(&self, trace: &mut Trace) -> Option<i32> {
         let metrics = self.hpa.metrics.iter().zip(self.answers);
         let metrics = metrics.map(|(metric, answer)| MetricTrace::compute(metric, answer, self));
         trace.metrics = metrics.collect();
@@ -99,7 +99,7 @@ impl Situation<'_> {
             Some(_) => None,
         };
         trace.proposed = highest.map(|_| best);
-        steps.push(match why {
+        trace.steps.push(match why {
             Some(why) => why.to_owned(),
             None => format!("the metrics ask for {best}"),
         });

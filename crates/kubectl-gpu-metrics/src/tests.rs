@@ -16,6 +16,7 @@ use crate::document::html::{Addresses, content};
 use crate::document::text::{Layout, lines};
 use crate::document::{Document, json};
 use crate::explain::{self, ExplainArgs};
+use crate::kinds;
 use crate::top::{self, TopArgs};
 
 #[derive(Parser)]
@@ -59,7 +60,10 @@ async fn document(words: &str, cluster: &Cluster) -> Document {
         }
         _ => {
             let args = Explain::try_parse_from(words).unwrap().args;
-            explain::document(&args, cluster).await.unwrap()
+            let kind = kinds::find(cluster, "pod").await.unwrap();
+            explain::document(&args, cluster, Some(&kind))
+                .await
+                .unwrap()
         }
     }
 }

@@ -34,29 +34,49 @@ pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
 /// The rank of the scraped pod's name.
 pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
-/// Labels that name a pod: of its namespace, of itself, and of the container, the best first.
-type OwnerLabels = (Scheme, &'static str, &'static str, &'static [&'static str]);
+/// Labels that name a pod.
+struct OwnerLabels {
+    scheme: Scheme,
+    namespace: &'static str,
+    pod: &'static str,
+    /// Of the container, the best first.
+    containers: &'static [&'static str],
+}
+
+const fn by(
+    scheme: Scheme,
+    namespace: &'static str,
+    pod: &'static str,
+    containers: &'static [&'static str],
+) -> OwnerLabels {
+    OwnerLabels {
+        scheme,
+        namespace,
+        pod,
+        containers,
+    }
+}
 
 /// Containers beside an exported pod.
 const EXPORTED: &[&str] = &["exported_container", "container"];
 
 /// The first pair that a series has names its pod (docs/numbers.md, "Whose a device is").
 const OWNERS: [OwnerLabels; 5] = [
-    (
+    by(
         Scheme::Exported,
         "exported_namespace",
         "exported_pod",
         EXPORTED,
     ),
-    (Scheme::Exported, "namespace", "exported_pod", EXPORTED),
-    (
+    by(Scheme::Exported, "namespace", "exported_pod", EXPORTED),
+    by(
         Scheme::Legacy,
         "pod_namespace",
         "pod_name",
         &["container_name"],
     ),
-    (Scheme::Mixed, "exported_namespace", "pod", &["container"]),
-    (Scheme::Bare, "namespace", "pod", &["container"]),
+    by(Scheme::Mixed, "exported_namespace", "pod", &["container"]),
+    by(Scheme::Bare, "namespace", "pod", &["container"]),
 ];
 
 /// Labels that prove that a pod holds the device: a sharing replica, a resource claim, or the
@@ -87,18 +107,16 @@ pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
 
 /// The labels of a scheme that name namespace and pod.
 pub(crate) fn owner_labels(scheme: Scheme) -> Option<(&'static str, &'static str)> {
-    let (_, namespace, pod, _) = OWNERS.iter().find(|(known, ..)| *known == scheme)?;
-    Some((namespace, pod))
+    let of = OWNERS.iter().find(|of| of.scheme == scheme)?;
+    Some((of.namespace, of.pod))
 }
 
 /// Whether a label names a pod, its namespace or its container, or proves that one holds the
 /// device. Names match case-insensitively.
 #[must_use]
 pub fn names_an_owner(label: &str) -> bool {
-    let pairs = OWNERS
-        .iter()
-        .flat_map(|(_, namespace, pod, _)| [*namespace, *pod]);
-    let containers = OWNERS.iter().flat_map(|(.., containers)| *containers);
+    let pairs = OWNERS.iter().flat_map(|of| [of.namespace, of.pod]);
+    let containers = OWNERS.iter().flat_map(|of| of.containers);
     let mut all = pairs.chain(containers.copied()).chain(PROOF);
     all.any(|name| name.eq_ignore_ascii_case(label))
 }
@@ -107,16 +125,14 @@ pub fn names_an_owner(label: &str) -> bool {
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {
     let get = |name: &&str| value(labels, name);
-    let owner = OWNERS
-        .iter()
-        .find_map(|(scheme, namespace, pod, containers)| {
-            let owner = Owner {
-                namespace: get(namespace)?.into(),
-                pod: get(pod)?.into(),
-                container: containers.iter().find_map(get).map(Into::into),
-            };
-            Some((owner, *scheme))
-        });
+    let owner = OWNERS.iter().find_map(|of| {
+        let owner = Owner {
+            namespace: get(&of.namespace)?.into(),
+            pod: get(&of.pod)?.into(),
+            container: of.containers.iter().find_map(get).map(Into::into),
+        };
+        Some((owner, of.scheme))
+    });
     Claim {
         owner: owner.filter(|(it, scheme)| *scheme != Scheme::Bare || !it.pod.contains(EXPORTER)),
         proven: PROOF.iter().any(|name| get(name).is_some()),

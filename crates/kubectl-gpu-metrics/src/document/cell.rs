@@ -22,8 +22,6 @@ pub enum Unit {
     Seconds,
     /// Things: GPUs, pods, replicas.
     Count,
-    /// Money, in the currency of the prices that were given.
-    Money,
     /// No unit, or one that the heading names.
     Plain,
 }
@@ -204,7 +202,7 @@ impl Unit {
             Self::Percent => "%",
             Self::Watts => " W",
             Self::Mebibytes => " MiB",
-            Self::Bytes | Self::Seconds | Self::Count | Self::Money | Self::Plain => "",
+            Self::Bytes | Self::Seconds | Self::Count | Self::Plain => "",
         }
     }
 
@@ -217,7 +215,6 @@ impl Unit {
             Self::Watts | Self::Mebibytes => format!("{value:.0}"),
             Self::Seconds => duration(value),
             Self::Count => trimmed(format!("{value:.1}")),
-            Self::Money => format!("{value:.2}"),
             Self::Plain => trimmed(format!("{value:.3}")),
         }
     }
@@ -301,7 +298,6 @@ mod tests {
             (2.0, Unit::Count, "2"),
             (100.0, Unit::Count, "100"),
             (1.53, Unit::Count, "1.5"),
-            (2.5, Unit::Money, "2.50"),
             (71.4312, Unit::Plain, "71.431"),
             (300.0, Unit::Plain, "300"),
         ] {

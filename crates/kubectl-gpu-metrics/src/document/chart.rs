@@ -62,7 +62,7 @@ pub(crate) fn sparkline(title: &str, numbers: &[Option<f64>], unit: Unit) -> Mar
     }
 }
 
-/// A chart with its lines, limits and marks, and a table of its numbers; `place` tells the
+/// A chart with its lines, and a table of its numbers; `place` tells the
 /// figures of a document apart.
 pub(super) fn figure(series: &Series, place: usize) -> Markup {
     let top = series.top();
@@ -88,18 +88,6 @@ pub(super) fn figure(series: &Series, place: usize) -> Markup {
                     line.grid x1=(FIGURE.left) x2=(right) y1=(y) y2=(y) {}
                     text.value x=(FIGURE.left - 6.0) y=(y + 4.0) { (shown(height * top)) }
                 }
-                @for limit in &series.limits {
-                    @let y = FIGURE.point(0.0, limit.value / top).1;
-                    line.limit x1=(FIGURE.left) x2=(right) y1=(format!("{y:.1}")) y2=(format!("{y:.1}")) {
-                        title { (limit.name) ": " (shown(limit.value)) }
-                    }
-                }
-                @for mark in &series.marks {
-                    @let x = FIGURE.point(share(mark.at, first, last), 0.0).0;
-                    line.mark x1=(format!("{x:.1}")) x2=(format!("{x:.1}")) y1=(FIGURE.bottom - FIGURE.height) y2=(FIGURE.bottom) {
-                        title { (mark.at.whole_second().date()) ": " (mark.text) }
-                    }
-                }
                 @for (place, line) in series.lines.iter().enumerate() {
                     g class=(format!("line line-{place}")) {
                         @for run in runs(FIGURE, &shares, &line.values, top) { (drawn(&run)) }
@@ -108,7 +96,7 @@ pub(super) fn figure(series: &Series, place: usize) -> Markup {
                 text.time x=(FIGURE.left) y="234" { (first.whole_second().date()) }
                 text.time.end x=(right) y="234" { (last.whole_second().date()) }
             }
-            figcaption { (series.title) (legend(series)) }
+            figcaption { (series.title) }
             details id=(format!("numbers-{place}")) { summary { "Numbers" } (numbers(series)) }
         }
     }
@@ -117,25 +105,6 @@ pub(super) fn figure(series: &Series, place: usize) -> Markup {
 fn share(at: Timestamp, first: Timestamp, last: Timestamp) -> f64 {
     let whole = (last.millis() - first.millis()).max(1);
     (at.millis() - first.millis()) as f64 / whole as f64
-}
-
-fn legend(series: &Series) -> Markup {
-    html! {
-        @if series.lines.len() > 1 {
-            ul.legend {
-                @for (place, line) in series.lines.iter().enumerate() {
-                    li class=(format!("line-{place}")) { (line.name) }
-                }
-            }
-        }
-        @if !series.limits.is_empty() {
-            ul.legend {
-                @for limit in &series.limits {
-                    li { (limit.name) ": " (series.unit.digits(limit.value)) (series.unit.symbol()) }
-                }
-            }
-        }
-    }
 }
 
 fn numbers(series: &Series) -> Markup {
@@ -222,24 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_its_limits_and_marks_and_its_numbers_as_a_table() {
+    fn a_figure_has_its_numbers_as_a_table() {
         let times: Vec<Timestamp> = (0..3).map(|at| Timestamp::from_secs(at * 60)).collect();
         let values = vec![Some(50.0), None, Some(300.0)];
-        let mut series = Series::new("m <of> a", Unit::Percent, times, values);
-        series.limits = vec![super::super::series::Limit {
-            name: "target".to_owned(),
-            value: 60.0,
-        }];
-        series.marks = vec![super::super::series::Mark {
-            text: "2 → 4".to_owned(),
-            at: Timestamp::from_secs(60),
-        }];
+        let series = Series::new("m <of> a", Unit::Percent, times, values);
         let svg = figure(&series, 0).into_string();
         for part in [
             "m &lt;of&gt; a",
             "<text class=\"value\" x=\"58\" y=\"14\">300.0%</text>",
-            "<title>target: 60.0%</title>",
-            "<title>1970-01-01T00:01:00Z: 2 → 4</title>",
             "<td class=\"n\">–</td>",
         ] {
             assert!(svg.contains(part), "{part}: {svg}");

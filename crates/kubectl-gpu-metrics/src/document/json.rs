@@ -56,18 +56,12 @@ fn series(series: &Series) -> Value {
     let times = series.times.iter().map(|at| at.date());
     let lines = series.lines.iter();
     let lines = lines.map(|line| json!({"name": line.name, "values": line.values}));
-    let limits = series.limits.iter();
-    let limits = limits.map(|limit| json!({"name": limit.name, "value": limit.value}));
-    let marks = series.marks.iter();
-    let marks = marks.map(|mark| json!({"at": mark.at.date(), "text": mark.text}));
     json!({
         "kind": "series",
         "title": series.title,
         "unit": series.unit,
         "times": times.collect::<Vec<_>>(),
         "lines": lines.collect::<Vec<_>>(),
-        "limits": limits.collect::<Vec<_>>(),
-        "marks": marks.collect::<Vec<_>>(),
     })
 }
 

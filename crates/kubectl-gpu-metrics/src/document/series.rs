@@ -15,10 +15,6 @@ pub struct Series {
     pub times: Vec<Timestamp>,
     /// The lines, each with a value for each time.
     pub lines: Vec<Line>,
-    /// Horizontal lines: a target, a maximum.
-    pub limits: Vec<Limit>,
-    /// Events.
-    pub marks: Vec<Mark>,
 }
 
 /// A line; an unknown value breaks it.
@@ -28,24 +24,6 @@ pub struct Line {
     pub name: String,
     /// The value at each time; `None`: unknown.
     pub values: Vec<Option<f64>>,
-}
-
-/// A value that does not change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
-    /// What it is.
-    pub name: String,
-    /// The value.
-    pub value: f64,
-}
-
-/// An event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// What happened.
-    pub text: String,
-    /// When.
-    pub at: Timestamp,
 }
 
 impl Series {
@@ -66,16 +44,13 @@ impl Series {
             unit,
             times,
             lines: vec![line],
-            limits: Vec::new(),
-            marks: Vec::new(),
         }
     }
 
     /// The largest number that a chart has to show.
     pub(super) fn top(&self) -> f64 {
         let values = self.lines.iter().flat_map(|line| &line.values).flatten();
-        let limits = self.limits.iter().map(|limit| &limit.value);
-        let finite = values.chain(limits).filter(|value| value.is_finite());
+        let finite = values.filter(|value| value.is_finite());
         finite.fold(self.unit.ceiling(), |top, value| top.max(*value))
     }
 

@@ -215,7 +215,8 @@ fn of_columns(
     aligned(&rows, &numeric)
 }
 
-fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
+/// Rows as lines; columns of numbers are right-aligned.
+pub(crate) fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
     let mut table = comfy_table::Table::new();
     table.load_style(NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);

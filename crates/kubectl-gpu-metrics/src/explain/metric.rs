@@ -61,7 +61,7 @@ fn built_in(spec: &MetricSpec, reach: Reach) -> Document {
         Unit::Mebibytes => "MiB",
         Unit::Watts => "watts",
         Unit::Count => "GPUs",
-        Unit::Bytes | Unit::Seconds | Unit::Money | Unit::Plain => "that of the field",
+        Unit::Bytes | Unit::Seconds | Unit::Plain => "that of the field",
     };
     let selectors =
         "window=2m, formula=plain, model=H100, container=..., or any label of the series";

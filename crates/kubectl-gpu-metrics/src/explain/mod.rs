@@ -73,25 +73,31 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
             .map(drop);
     }
     let cluster = args.cluster.connect().await?;
-    if args.kind != "external" {
-        let kind = kinds::find(&cluster, &args.kind).await?;
-        if *kind.plural == *AUTOSCALERS {
-            return hpa::run(&cluster, &args).await;
-        }
+    let kind = match &*args.kind {
+        "external" => None,
+        word => Some(kinds::find(&cluster, word).await?),
+    };
+    if kind.as_ref().is_some_and(|it| *it.plural == *AUTOSCALERS) {
+        return hpa::run(&cluster, &args).await;
     }
     args.once()?;
-    args.print(&document(&args, &cluster).await?).map(drop)
+    let document = document(&args, &cluster, kind.as_ref()).await?;
+    args.print(&document).map(drop)
 }
 
-/// The explanation of a value.
-pub(super) async fn document(args: &ExplainArgs, cluster: &Cluster) -> Result<Document, Failure> {
-    let of = match args.kind.as_str() {
-        "external" => external(args, cluster)?,
-        word => of_kind(args, cluster, &kinds::find(cluster, word).await?).await,
+/// The explanation of a value of an object of this kind; `None`: of an external metric.
+pub(super) async fn document(
+    args: &ExplainArgs,
+    cluster: &Cluster,
+    kind: Option<&Kind>,
+) -> Result<Document, Failure> {
+    let of = match kind {
+        None => external(args, cluster)?,
+        Some(kind) => of_kind(args, cluster, kind).await,
     };
     let said = of.read(cluster, args.selector.as_deref()).await?;
     let mut document = value::document(&said);
-    if args.metric.is_none() && args.kind != "external" {
+    if args.metric.is_none() && kind.is_some() {
         document.notes([format!("No metric was named: {} is explained.", of.metric)]);
     }
     document.notes(of.meant_object(cluster, &said).await);

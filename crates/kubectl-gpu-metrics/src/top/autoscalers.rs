@@ -179,10 +179,9 @@ pub(crate) fn severity(health: &Health) -> Severity {
 
 /// Autoscalers, those that need a person first.
 pub(crate) fn table(mut autoscalers: Vec<Autoscaler>, everywhere: bool) -> Table {
-    autoscalers.sort_by(|a, b| {
-        let order = |it: &Autoscaler| severity(&Health::of(&it.hpa));
-        let name = |it: &Autoscaler| (it.hpa.namespace.clone(), it.hpa.name.clone());
-        (order(a), name(a)).cmp(&(order(b), name(b)))
+    autoscalers.sort_by_cached_key(|it| {
+        let health = severity(&Health::of(&it.hpa));
+        (health, it.hpa.namespace.clone(), it.hpa.name.clone())
     });
     let mut table = Table::of(
         "Autoscalers, as their controller wrote them",
