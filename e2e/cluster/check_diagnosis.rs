@@ -171,6 +171,9 @@ fn replicas_that_are_stopped(lab: &Lab) {
     let delete = format!("delete resourcequota few -n {TEAM}");
     lab.plane.run(&delete);
     await_gone(lab, "GM517", &target);
+    // A change of the scale during a rescale is overwritten: the controller repeats its own
+    // after a conflict.
+    lab.await_replicas(4);
     let scale = |replicas: u32| {
         let scale = format!("scale deployment {APP} -n {TEAM} --replicas={replicas}");
         lab.plane.run(&scale);
