@@ -8,8 +8,9 @@ RUN mkdir -p e2e/bench && echo 'fn main() {}' | tee e2e/main.rs e2e/bench/main.r
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY src src
-# Part of the plugin: check --explain prints them.
+# Part of the plugin: check prints them.
 COPY docs/checks docs/checks
+COPY docs/troubleshooting.md docs/
 # docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
 ARG GIT_COMMIT=unknown
 # The caches keep dependencies that were built before.

@@ -23,7 +23,7 @@ test: prerequisites
 	$(CARGO) test --locked --workspace --doc
 
 # Against stores that Debian does not have, built first; the table of the run
-# goes into docs/stores.md. Then the end-to-end tests that take minutes each; their
+# goes into e2e/slow/README.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
 test-slow: prerequisites programs stores controlplane helm peer keda test-oldest
 	$(CARGO) test --locked --features slow --test slow -- --nocapture

@@ -13,7 +13,7 @@ cat <<END
 
 Written from \`charts/gpu-metrics-apiserver/values.yaml\` by \`make manifests\`. The keys are those of the
 prometheus-adapter chart 5.3.0, with the same meaning. *Different* marks a default or a meaning that differs on purpose.
-*Ours* marks a key that the prometheus-adapter chart does not have. [Install](install.md#values-of-the-chart) describes
+*Ours* marks a key that the prometheus-adapter chart does not have. [Install](install.md#with-helm) describes
 the first values to set.
 END
 awk '

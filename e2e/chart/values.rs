@@ -59,7 +59,7 @@ fn the_schema_knows_the_keys_of_the_values_and_of_older_charts() {
     assert_eq!(known(&schema), yaml(&chart().join("files/keys.yaml")));
 }
 
-/// The examples of `docs/clouds.md`, with a configuration that the server accepts.
+/// The examples of `docs/stores.md`, with a configuration that the server accepts.
 #[test]
 fn the_values_of_the_manual_for_clouds_are_taken() {
     for (section, method) in [
@@ -72,7 +72,7 @@ fn the_values_of_the_manual_for_clouds_are_taken() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let values = ["yaml not run: values of the chart", "yaml"];
         let values = values
-            .map(|about| texts("docs/clouds.md", section, about))
+            .map(|about| texts("docs/stores.md", section, about))
             .concat();
         let [values] = &values[..] else {
             panic!("{section}: {values:?}");

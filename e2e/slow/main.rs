@@ -1,5 +1,5 @@
 //! The program with stores that take minutes to build. `make test-slow` builds them first
-//! and runs this; the results are the table in `docs/stores.md`.
+//! and runs this; the results are the table in `e2e/slow/README.md`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The table of a run in `docs/stores.md`.
+//! The table of a run in `e2e/slow/README.md`.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub(crate) fn write(rows: &[Row]) {
         .unwrap();
     }
     print!("{table}");
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stores.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/slow/README.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();

@@ -9,7 +9,7 @@ use apimachinery::promql::equals;
 use super::problem::Problem;
 use super::value::{Choice, Words};
 
-/// An inference server with built-in rules. docs/presets.md lists their metrics, and the
+/// An inference server with built-in rules. docs/rules.md lists their metrics, and the
 /// sources of their series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {

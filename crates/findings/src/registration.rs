@@ -306,11 +306,15 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
     Some(registered.finding(&GM102, &*message, remedy(&message)))
 }
 
-/// The last column of the first row of GM102's page with words of the condition: its reason,
-/// the status of an answer, or an error of Go's network and TLS libraries (kube-aggregator
-/// `pkg/controllers/status/remote/remote_available_controller.go`).
+/// The last column of the first row of the manual's table with words of the condition: its
+/// reason, the status of an answer, or an error of Go's network and TLS libraries
+/// (kube-aggregator `pkg/controllers/status/remote/remote_available_controller.go`).
 fn remedy(condition: &str) -> &'static str {
-    let rows = GM102.page.lines().filter_map(|row| row.strip_prefix("| `"));
+    let page = include_str!("../../../docs/troubleshooting.md");
+    let mut sections = page.split("\n## ");
+    let table = sections.find(|it| it.starts_with("FailedDiscoveryCheck\n"));
+    let rows = table.unwrap_or_default().lines();
+    let rows = rows.filter_map(|row| row.strip_prefix("| `"));
     let mut rows = rows.filter_map(|row| {
         let (words, remedy) = row.trim_end_matches(" |").split_once(" | ")?;
         let mut words = words.split('`').step_by(2);
