@@ -28,7 +28,6 @@
 //! ```
 
 pub mod backtest;
-mod chart;
 pub mod check;
 pub mod cluster;
 pub mod commands;
@@ -39,7 +38,6 @@ mod kinds;
 pub mod process;
 pub mod replay;
 pub mod shell;
-mod table;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
