@@ -16,7 +16,7 @@ cat <<END
 
 Written from the programs' own \`--help\` by \`make command-line\`. The server has flags only. The commands are those of
 \`kubectl gpu-metrics\`, which is the program \`kubectl-gpu_metrics\`. Exit codes stand with the commands that have any
-but 0 and 1. \`kubectl gpu-metrics man DIR\` writes the commands as man pages.
+but 0 and 1.
 END
 page "The server" "$1"
 for command in $("$plugin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do

@@ -93,15 +93,8 @@ fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
     end
 }
 
-/// The first block of a document with this key and text.
-fn block<'d>(document: &'d Value, key: &str, text: &str) -> &'d Value {
-    let blocks = document["blocks"].as_array().unwrap();
-    let mut found = blocks.iter().filter(|block| block[key] == text);
-    found.next().unwrap_or_else(|| panic!("{text}: {document}"))
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
+async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_formats() {
     let prometheus = recorded(true).await;
     let dir = tempfile::tempdir().unwrap();
     let file = hpa(&dir);
@@ -113,32 +106,32 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
         &[&over[..], &["-o", "json"]].concat(),
     );
     assert_eq!(end.code, Some(0), "{end:?}");
-    let report: Value = serde_json::from_str(&end.stdout).unwrap();
-    let figures = block(&report, "caption", "What was, and what would have been");
+    let reports: Value = serde_json::from_str(&end.stdout).unwrap();
+    let report = &reports[0];
     // (16 × 14 + 8 × 10) hours a day.
-    let hours = figures["rows"][0]["gpuHours"].as_f64().unwrap();
+    let hours = report["recorded"]["gpuHours"].as_f64().unwrap();
     assert!((hours - 608.0).abs() < 2.0, "{report}");
     // Twelve replicas by day, one at night: 12 × 12 + 12 × 1 hours a day. The
     // stabilisation adds a little in the evening. In the morning, windows of four minutes
     // add a little, because they still contain readings of too few replicas.
-    let simulated = &figures["rows"][1];
-    let hours = simulated["gpuHours"].as_f64().unwrap();
+    let hours = report["simulated"]["gpuHours"].as_f64().unwrap();
     assert!((312.0..326.0).contains(&hours), "{report}");
-    assert_eq!(simulated["cost"].as_f64().unwrap(), 2.0 * hours);
-    let replicas = block(&report, "title", "Ordered replicas");
-    let times = replicas["times"].as_array().unwrap();
-    let sizes = replicas["lines"][1]["values"].as_array().unwrap();
-    let noon = times
-        .iter()
-        .rposition(|at| at.as_str().unwrap() <= "2023-11-16T12:00:00Z");
-    assert_eq!(sizes[noon.unwrap()], 12.0, "{report}");
-    assert_eq!(*sizes.last().unwrap(), 1.0, "{report}");
-    let notes = report["blocks"].to_string();
+    assert_eq!(report["simulated"]["cost"].as_f64().unwrap(), 2.0 * hours);
+    let sizes = report["simulatedReplicas"].as_array().unwrap();
+    let noon = "2023-11-16T12:00:00Z";
+    let by_noon = sizes.iter().rfind(|it| it[0].as_str().unwrap() <= noon);
+    assert_eq!(by_noon.unwrap()[1], 12, "{report}");
+    assert_eq!(sizes.last().unwrap()[1], 1, "{report}");
+    assert!(
+        report["conservation"]["alpha"].as_f64().unwrap().abs() < 0.01,
+        "{report}"
+    );
+    assert_eq!(report["conservation"]["events"], 4);
+    let notes = report["notes"].to_string();
     for said in [
         "16 pods of Deployment infer, by kube_pod_owner",
         "every 1m, as seen",
         "kube_deployment_spec_replicas",
-        "4 changes of the replicas: utilisation grew with their number to the power of 0.00",
     ] {
         assert!(notes.contains(said), "{said}: {notes}");
     }
@@ -147,13 +140,24 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     assert_eq!(end.code, Some(0), "{end:?}");
     for said in [
         "recorded",
-        "GPU-HOURS",
-        "✓ best",
+        "clairvoyant",
+        "GPU-hours",
         "kubectl patch hpa infer -n team",
         "less than a week",
     ] {
         let is_told = end.stdout.replace('\n', " ").contains(said);
         assert!(is_told, "{said}: {}", end.stdout);
+    }
+
+    let end = run(
+        &prometheus.url,
+        &file,
+        &[&over[..], &["-o", "html"]].concat(),
+    );
+    assert_eq!(end.code, Some(0), "{end:?}");
+    assert_eq!(end.stdout.matches("<svg class=\"chart\"").count(), 3);
+    for other in ["<script", "src=", "href=", "@import"] {
+        assert!(!end.stdout.contains(other), "{other}");
     }
 }
 

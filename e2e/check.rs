@@ -27,7 +27,7 @@ fn the_exit_code_of_check_is_the_same_in_every_format() {
     );
     let broken = file("broken.yaml", "a: [");
     let other = file("other.yaml", "kind: Secret\n");
-    for format in ["text", "json", "short", "github"] {
+    for format in ["text", "json"] {
         for (words, code) in [
             (vec![well.as_str()], 0),
             (vec![&high], 1),
@@ -46,11 +46,11 @@ fn the_exit_code_of_check_is_the_same_in_every_format() {
         let end = run(&["--kubeconfig=nowhere", "-A", "-o", format]);
         assert_eq!(end.code, Some(3), "{end:?}");
     }
-    let end = run(&["nowhere.yaml", &broken, &high, "--offline", "-o=short"]);
+    let end = run(&["nowhere.yaml", &broken, &high, "--offline"]);
     for said in [
-        "skipped nowhere.yaml",
-        &format!("skipped {broken}"),
-        &format!("in {high}: "),
+        "Skipped: nowhere.yaml",
+        &format!("Skipped: {broken}"),
+        &format!("in {high}\n"),
     ] {
         assert!(end.stdout.contains(said), "{end:?}");
     }

@@ -1,6 +1,5 @@
 //! `demo` for a new user: started, queried by kubectl, ended.
 
-use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -112,7 +111,7 @@ fn every_printed_command_answers_as_printed() {
     assert!(dir.path().join("it's new/kubeconfig").exists());
 }
 
-/// Kinds by other names, typing errors, and every metric in discovery.
+/// Kinds by other names, and typing errors.
 fn in_other_words(explain: &str) {
     let (program, words) = explain.split_once(" explain deploy ").unwrap();
     let (object, rest) = words.split_once(' ').unwrap();
@@ -127,32 +126,11 @@ fn in_other_words(explain: &str) {
         let said = run(&words).unwrap();
         assert!(said.contains("REPORTING"), "{words}: {said}");
     }
-    let wrong = &metric[..metric.len() - 1];
-    for (words, told) in [
-        (format!("explain deploy {object} {wrong}"), metric),
-        (format!("explain deploymnt {object} {metric}"), "deployment"),
-        (format!("explain hpa {namespace}/llm-serve"), "llm-server"),
-    ] {
-        let said = run(&words).unwrap_err();
-        assert!(said.contains(&format!("did you mean {told}?")), "{said}");
-    }
+    let said = run(&format!("explain deploymnt {object} {metric}")).unwrap_err();
+    assert!(said.contains("did you mean deployment?"), "{said}");
     let said = run("check -A").unwrap_err();
     for told in ["metrics only (demo)", "GM501", "GM504"] {
         assert!(said.contains(told), "{told}: {said}");
-    }
-    for group in [
-        "custom.metrics.k8s.io/v1beta2",
-        "external.metrics.k8s.io/v1beta1",
-    ] {
-        let list = format!("kubectl get --raw /apis/{group} {kubeconfig}");
-        let list: Value = serde_json::from_str(&crate::demo::said(&list).unwrap()).unwrap();
-        let resources = list["resources"].as_array().unwrap().iter();
-        let names = resources.map(|it| it["name"].as_str().unwrap().rsplit('/').next().unwrap());
-        for name in names.collect::<BTreeSet<_>>() {
-            let said = run(&format!("explain metric {name}")).unwrap();
-            let is_told = said.contains("\nunit ") && said.contains("\nread from  DCGM_");
-            assert!(is_told, "{name}: {said}");
-        }
     }
 }
 

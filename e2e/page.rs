@@ -12,7 +12,7 @@ use crate::program::Program;
 use browser::{Browser, PATIENCE};
 
 /// The pages in the tab row.
-pub(crate) const PAGES: [&str; 9] = [
+pub(crate) const PAGES: [&str; 8] = [
     "",
     "gpus",
     "workloads",
@@ -21,7 +21,6 @@ pub(crate) const PAGES: [&str; 9] = [
     "hpas",
     "findings",
     "sources",
-    "configuration",
 ];
 
 /// Stops the page's refresh, which would add to the recorded requests.
@@ -129,7 +128,7 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
 }
 
 /// Words of the content of each page of [`PAGES`].
-const CONTENT: [&str; 9] = [
+const CONTENT: [&str; 8] = [
     "held and idle",
     "UUID",
     "IDLE FOR",
@@ -137,7 +136,6 @@ const CONTENT: [&str; 9] = [
     "IDLE FOR",
     "HEALTH",
     "GM504",
-    "SCRAPED EVERY",
     "From the replica that answered.",
 ];
 

@@ -300,7 +300,11 @@ impl<'c> Inspection<'c> {
         }
         let scaled_objects = self.scaled_objects(namespace).await?;
         let found = &mut self.report.findings;
-        found.extend(peers::ambiguous(&hpas, &scaled_objects));
+        found.extend(
+            peers::ambiguous(&hpas, &scaled_objects)
+                .into_iter()
+                .flatten(),
+        );
         let all = hpas.len();
         hpas.retain(findings::hpa::is_ours);
         let checked = format!(

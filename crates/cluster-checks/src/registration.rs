@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
 
-use aggregated_apiserver::x509::{self, Certificate};
-use apimachinery::time::Timestamp;
-use cluster_state::clock;
 use cluster_state::error::CallError;
 use cluster_state::registration::{APISERVICES, RESOURCE_APISERVICES};
 use findings::codes::{GM101, OF_APISERVICES};
@@ -61,7 +58,7 @@ impl Inspection<'_> {
             all.extend(self.registered(name).await?);
         }
         let home = registration::home(&all);
-        let found = registration::check(&all, pre, clock::now());
+        let found = registration::check(&all, pre);
         self.report.findings.extend(found);
         let is_of_other = |it: &&Registered| registration::is_of_other(it, home, pre);
         let of_others = all.iter().filter(is_of_other).map(|it| it.name);
@@ -80,7 +77,7 @@ impl Inspection<'_> {
         let place = home.map(|home| (&*home.server.namespace, &*home.server.service));
         for name in RESOURCE_APISERVICES {
             let registered = self.registered(name).await?;
-            let found = registered.map(|it| registration::check_resource(&it, place, clock::now()));
+            let found = registered.map(|it| registration::check_resource(&it, place));
             self.report.findings.extend(found.into_iter().flatten());
         }
         Ok(())
@@ -99,7 +96,6 @@ impl Inspection<'_> {
             object,
             ..Registered::default()
         };
-        registered.authority_ends = authority_ends(&registered);
         self.ask(&mut registered).await;
         if let Some((namespace, service)) = registered.place() {
             registered.service = self.service(namespace, service).await?;
@@ -132,17 +128,4 @@ impl Inspection<'_> {
             Err(_) => {}
         }
     }
-}
-
-/// When the last certificate of the caBundle expires; `None` for a bundle that cannot be
-/// parsed.
-fn authority_ends(registered: &Registered) -> Option<Timestamp> {
-    let spec = registered.object.as_ref()?.spec.as_ref()?;
-    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
-    let ends = bundle.iter().filter_map(|der| {
-        let end = Certificate::read(der).ok()?.validity().not_after;
-        let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
-        i64::try_from(since.as_secs()).ok()
-    });
-    ends.max().map(Timestamp::from_secs)
 }

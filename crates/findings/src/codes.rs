@@ -45,7 +45,6 @@ codes! {
         GM101 Error "another server has the API group",
         GM102 Error "an APIService is not available",
         GM103 Error "kube-apiserver cannot verify the server",
-        GM104 Warning "the authority in caBundle expires soon or has expired",
     }
     OF_CONTROLLER "The codes about the rights of the HPA controller" {
         GM202 Error "the HPA controller may not read a metrics API",
@@ -71,14 +70,13 @@ codes! {
         GM505 Error "the target has another unit than the metric",
         GM506 Warning "the window is longer than the scale-down stabilisation",
         GM507 Error "two HPAs select the same pods",
-        GM509 Error "an HPA at zero replicas cannot scale up",
+        GM509 Warning "an HPA at zero replicas cannot scale up",
         GM514 Error "the scale target cannot be read",
         GM515 Error "the controller gets no value",
         GM516 Warning "an HPA is at its maximum and wants more",
         GM517 Error "replicas cannot start",
     }
     OF_TARGETS "The codes about what HPAs scale, which only `check` reads" {
-        GM508 Error "the selector matches pods of other workloads",
         GM511 Warning "a deployment tool owns spec.replicas",
     }
     OF_INSTALLATION "The codes about rights, flags and files, which only `check` reads" {
@@ -96,12 +94,11 @@ codes! {
 /// What ends when an error of a code is corrected, by the code; of several causes of a finding
 /// the first one counts.
 pub(super) static CAUSES: &[(&Code, &[&Code])] = &[
-    (&GM201, &[&GM102, &GM103, &GM104, &GM105, &GM515]),
+    (&GM201, &[&GM102, &GM103, &GM105, &GM515]),
     (&GM202, &[&GM515]),
     (&GM101, &[&GM515]),
     (&GM102, &[&GM515]),
     (&GM103, &[&GM515]),
-    (&GM104, &[&GM515]),
     (&GM301, &[&GM515]),
     (&GM402, &[&GM410, &GM515]),
 ];

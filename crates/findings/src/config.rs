@@ -61,7 +61,6 @@ pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
             let place = format!("{list}[{index}]");
             found.extend(grammar(object, &place, rule, groups));
             found.extend(query(object, &place, rule, groups));
-            found.extend(same_name(object, list, rules, index));
         }
     }
     found
@@ -118,20 +117,4 @@ fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> 
         ));
     }
     found
-}
-
-/// A metric name that an earlier rule has too; names that depend on the series are skipped.
-fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<Finding> {
-    let name = |rule: &Value| {
-        let name = rule.pointer("/name/as")?.as_str()?;
-        (!name.is_empty() && !name.contains('$')).then(|| name.to_owned())
-    };
-    let own = name(&rules[index])?;
-    let mut earlier = rules[..index].iter();
-    let earlier = earlier.position(|rule| name(rule).as_ref() == Some(&own))?;
-    let message = format!(
-        "{list}[{index}]: has the same name, {own}, as {list}[{earlier}]: where both match series, only this one is used"
-    );
-    let remedy = "give them different names, or merge them into one rule";
-    Some(Finding::new(&GM601, object, message, remedy))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::codes::{GM501, GM502, GM506, GM509, GM514, GM515, GM516, GM518};
 use super::names::nearest;
-use super::shape::{self, is_of_cluster, measure, metrics_of, setting, usual};
+use super::shape::{self, measure, metrics_of, setting, usual};
 use super::{Finding, Severity};
 use ::hpa::health::Health;
 use ::hpa::hpa::{Metric, MetricSource};
@@ -17,9 +17,6 @@ use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::Formula;
 
-/// The default stabilization window for scaling down, in seconds.
-const STABILIZATION: u64 = 300;
-
 /// Keys of a selector that are settings, and the edit distance up to which another key
 /// counts as a misspelling of one. The label `node` is at distance 2 from `model`.
 const RESERVED: [(&str, usize); 4] = [
@@ -27,27 +24,6 @@ const RESERVED: [(&str, usize); 4] = [
     ("formula", 2),
     ("model", 1),
     ("container", 2),
-];
-
-/// Kubernetes' own kinds that scale, and their API version. The controller compares only the
-/// group.
-const SCALED: [(&str, &str); 4] = [
-    ("Deployment", "apps/v1"),
-    ("StatefulSet", "apps/v1"),
-    ("ReplicaSet", "apps/v1"),
-    ("ReplicationController", "v1"),
-];
-
-/// The server's messages about missing values, with remedies.
-const ANSWERS: [(&str, &str); 2] = [
-    (
-        "the pods request no ",
-        "add the GPUs to the limits of the pods' containers, or add the resource that they request to gpu.resources",
-    ),
-    (
-        "of the model that the metric selector names",
-        "use one of these models in the metric selector",
-    ),
 ];
 
 /// Names of the metrics served now. `None` stands for an API that another server has:
@@ -85,16 +61,15 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     // Clients cannot read the controller's flags: the defaults are assumed.
     let flags = &ControllerFlags::of_version(minor.unwrap_or(NEWEST));
     let object = hpa.to_string();
-    let asked = metrics_of(hpa);
+    let (asked, built_in) = (metrics_of(hpa), built_in());
     let mut found = Vec::new();
     for metric in &asked {
-        found.extend(not_served(&object, metric, served));
+        let names = served.unwrap_or(&built_in).sides(&metric.source);
+        found.extend(not_served(&object, metric, names, served.is_some()));
         found.extend(misspelt_key(&object, metric));
         found.extend(shape::target(&object, metric, flags.tolerances(hpa).up));
-        found.extend(window(&object, metric, hpa));
+        found.extend(window(&object, metric, hpa, flags));
     }
-    found.extend(never_scales_up_from_zero(&object, hpa, &asked, flags));
-    found.extend(scale_target(&object, hpa));
     let is_of_other =
         |metric: &&Metric| served.is_some_and(|it| it.sides(&metric.source)[0].is_none());
     let is_explained =
@@ -114,10 +89,15 @@ fn built_in() -> ServedMetrics {
     }
 }
 
-fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> Option<Finding> {
+/// A name that is not among those of its API. `is_certain`: the names are those of the cluster,
+/// with the metrics of its rules.
+fn not_served(
+    object: &str,
+    metric: &Metric,
+    [here, there]: [Option<&BTreeSet<String>>; 2],
+    is_certain: bool,
+) -> Option<Finding> {
     let name = metric.source.name();
-    let offline = built_in();
-    let [here, there] = served.unwrap_or(&offline).sides(&metric.source);
     let here = here.filter(|here| !here.contains(name))?;
     let is_there = there.is_some_and(|there| there.contains(name));
     let (other, types) = match metric.source {
@@ -130,10 +110,10 @@ fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> 
             format!("{name} is served by the {other} metrics API only"),
             format!("request it from that API: use type {types}"),
         ),
-        _ if usual(name).is_some() => return Some(foreign_name(object, metric, served.is_some())),
+        _ if usual(name).is_some() => return Some(foreign_name(object, metric, is_certain)),
         (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
         // A rule may provide it, which an HPA's file does not show.
-        (None, _) if served.is_none() => return None,
+        (None, _) if !is_certain => return None,
         (None, _) => (
             format!("no metric {name} is served"),
             "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)".to_owned(),
@@ -157,23 +137,26 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
         let message = format!("{name}: the selector key {key} is treated as a label of the series, so {meant} is not set");
         Some(Finding::new(&GM502, object, message, format!("write {meant}")))
     });
-    let mut found: Vec<Finding> = misspelt.collect();
-    let bad = setting(metric, "window").and_then(|text| parse_duration(text).err());
-    if let Some(error) = bad {
-        let message = format!("{name}: the key window: {error}");
-        let remedy = "write a duration: window: 2m";
-        found.push(Finding::new(&GM502, object, message, remedy));
-    }
+    let window = setting(metric, "window").and_then(|text| parse_duration(text).err());
+    let window = window.map(|error| {
+        (
+            format!("the key window: {error}"),
+            "write a duration: window: 2m".to_owned(),
+        )
+    });
     let formula = setting(metric, "formula").filter(|name| Formula::from_name(name).is_none());
-    if let Some(formula) = formula {
-        let message = format!("{name}: there is no formula {formula}");
-        let remedy = format!(
-            "write one of {}",
-            Formula::ALL.map(Formula::name).join(", ")
-        );
-        found.push(Finding::new(&GM502, object, message, remedy));
-    }
-    found
+    let formula = formula.map(|formula| {
+        let known = Formula::ALL.map(Formula::name).join(", ");
+        (
+            format!("there is no formula {formula}"),
+            format!("write one of {known}"),
+        )
+    });
+    let wrong = window.into_iter().chain(formula);
+    let wrong = wrong.map(|(message, remedy)| {
+        Finding::new(&GM502, object, format!("{name}: {message}"), remedy)
+    });
+    misspelt.chain(wrong).collect()
 }
 
 /// The usual name of others for a built-in metric, which no rule serves.
@@ -194,12 +177,12 @@ fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
     Finding::new(&GM501, object, message, remedy).with_severity(severity)
 }
 
-fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
+fn window(object: &str, metric: &Metric, hpa: &Hpa, flags: &ControllerFlags) -> Option<Finding> {
     measure(metric)?;
     let window = parse_duration(setting(metric, "window")?).ok()?;
     let seconds = hpa.behavior.as_ref().and_then(|it| it.down.window);
     let seconds = seconds.and_then(|it| u64::try_from(it).ok());
-    let stabilization = seconds.unwrap_or(STABILIZATION);
+    let stabilization = seconds.unwrap_or(flags.downscale_stabilisation.as_secs());
     (window.as_secs() > stabilization).then(|| {
         let text = format_duration(window);
         let message = format!(
@@ -209,37 +192,6 @@ fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
         let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
         Finding::new(&GM506, object, message, remedy)
     })
-}
-
-fn never_scales_up_from_zero(
-    object: &str,
-    hpa: &Hpa,
-    asked: &[&Metric],
-    flags: &ControllerFlags,
-) -> Option<Finding> {
-    if hpa.min != 0 {
-        return None;
-    }
-    // Without pods these have no value.
-    let sleeps = |metric: &&Metric| {
-        let of_gpus = measure(metric).is_some() && !is_of_cluster(metric);
-        matches!(metric.source, MetricSource::Pods { .. }) || of_gpus
-    };
-    if asked.len() == hpa.metrics.len() && asked.iter().all(sleeps) {
-        let message = "minReplicas is 0 and all metrics depend on GPUs that pods hold: without pods there is no value, and the HPA cannot scale up";
-        let gate = match flags.scales_to_zero() {
-            true => String::new(),
-            false => format!(
-                "; Kubernetes 1.{} accepts 0 only with the feature gate HPAScaleToZero",
-                flags.minor
-            ),
-        };
-        let remedy = format!(
-            "add a metric that has a value without pods, such as the length of a queue (External), or set minReplicas to 1{gate}"
-        );
-        return Some(Finding::new(&GM509, object, message, remedy));
-    }
-    None
 }
 
 /// What the controller's conditions say. A missing value that another finding explains is not
@@ -257,11 +209,7 @@ fn health(object: &str, hpa: &Hpa, flags: &ControllerFlags, is_explained: bool) 
             );
             finding(&GM514, &remedy)
         }
-        Health::NoMetric(told) if !is_explained => {
-            let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
-            let remedy = known.map(|(_, remedy)| (*remedy).to_owned());
-            finding(&GM515, &remedy.unwrap_or_else(|| explain(hpa)))
-        }
+        Health::NoMetric(_) if !is_explained => finding(&GM515, &explain(hpa)),
         Health::MetricsMissing(_) if !is_explained => {
             Some(finding(&GM515, &explain(hpa))?.with_severity(Severity::Warning))
         }
@@ -288,11 +236,6 @@ fn explain(hpa: &Hpa) -> String {
         "run kubectl gpu-metrics explain hpa {}/{}",
         hpa.namespace, hpa.name
     )
-}
-
-/// Whether a message about a missing value names what to correct.
-pub(super) fn has_known_remedy(message: &str) -> bool {
-    ANSWERS.iter().any(|(words, _)| message.contains(words))
 }
 
 /// The versions that Kubernetes removed, and the minor version without them.
@@ -323,28 +266,4 @@ pub fn refused(
         ),
     };
     Some(Finding::new(&GM518, object, message, remedy))
-}
-
-/// A kind of Kubernetes in a group that does not have it.
-fn scale_target(object: &str, hpa: &Hpa) -> Option<Finding> {
-    let target = &hpa.scaled;
-    let group = |version: &str| {
-        version
-            .split_once('/')
-            .map_or("", |(group, _)| group)
-            .to_owned()
-    };
-    let version = target.api_version.as_deref().unwrap_or_default();
-    let (_, right) = SCALED.iter().find(|(kind, _)| *kind == target.kind)?;
-    (group(version) != group(right)).then(|| {
-        let (kind, name) = (&target.kind, &target.name);
-        let message =
-            format!("scaleTargetRef {kind} {name}: this kind is not in apiVersion {version:?}");
-        Finding::new(
-            &GM514,
-            object,
-            message,
-            format!("write apiVersion: {right}"),
-        )
-    })
 }

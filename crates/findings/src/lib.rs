@@ -1,7 +1,7 @@
 //! Faults of a cluster or a file, each with a stable code and a remedy.
 //!
 //! Checks are pure functions from objects and snapshots to findings.
-//! `kubectl_gpu_metrics::inspect` reads the objects, for `check` and for the running server. The
+//! `cluster_checks` reads the objects, for `check` and for the running server. The
 //! page of a code under `docs/checks` explains it; the program contains the pages.
 
 pub mod codes;
@@ -114,11 +114,6 @@ impl Finding {
             command: command.into(),
             ..self
         }
-    }
-
-    /// Whether its own text names what to correct, whatever else is wrong.
-    fn has_own_cause(&self) -> bool {
-        self.code == codes::GM515.id && hpa::has_known_remedy(&self.message)
     }
 
     /// The same with another severity.
@@ -239,8 +234,7 @@ impl Report {
         let mut folded = Vec::new();
         for finding in all {
             let follows = |followers: &[&Code]| followers.iter().any(|it| it.id == finding.code);
-            let mut causes = causes.iter().filter(|_| !finding.has_own_cause());
-            match causes.find(|(_, followers)| follows(followers)) {
+            match causes.iter().find(|(_, followers)| follows(followers)) {
                 Some((cause, _)) => folded.push((cause.id, finding)),
                 None => self.findings.push(finding),
             }

@@ -49,17 +49,17 @@ fn scaled(hpa: &Hpa) -> [&str; 3] {
     [&hpa.namespace, &hpa.scaled.kind, &hpa.scaled.name]
 }
 
-/// Findings about HPAs with overlapping selectors, with the same target, or with the
-/// target of a ScaledObject. The controller scales none of them.
+/// For each HPA the finding that its selector overlaps with that of another, or that another
+/// HPA or a ScaledObject has the same target. The controller scales none of them.
 #[must_use]
-pub fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Finding> {
+pub fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Option<Finding>> {
     let mut by_target: BTreeMap<_, Vec<&Hpa>> = BTreeMap::new();
     for hpa in hpas {
         by_target.entry(scaled(hpa)).or_default().push(hpa);
     }
     let active = scaled_objects.iter().filter(|it| !is_paused(it));
     let of_keda: BTreeMap<_, _> = active.map(|it| (scaled_by(it), it)).collect();
-    let found = hpas.iter().filter_map(|hpa| {
+    let found = hpas.iter().map(|hpa| {
         let scaled_object = of_keda.get(&scaled(hpa));
         if let Some(it) = scaled_object.filter(|it| own_hpa(it) != hpa.name) {
             return Some(beside_keda(hpa, it));

@@ -7,9 +7,8 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 };
 use serde_json::json;
 
-use super::codes::{Code, GM101, GM102, GM103, GM104};
+use super::codes::{Code, GM101, GM102, GM103};
 use super::{Finding, Severity, quoted};
-use apimachinery::time::Timestamp;
 
 /// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
@@ -18,9 +17,6 @@ const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
     "meta.helm.sh/release-name",
 ];
-
-/// Seconds. Renewal is due long before: with less time left it has stopped.
-const SOON: i64 = 3 * 24 * 3600;
 
 /// The server that answers for an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +41,6 @@ pub struct Registered {
     pub answers: AnsweringServer,
     /// Why no server answers although the APIService is available.
     pub failure: Option<String>,
-    /// When the last authority of its `caBundle` expires.
-    pub authority_ends: Option<Timestamp>,
 }
 
 impl Registered {
@@ -124,15 +118,15 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
         }
 }
 
-/// All findings; `now` is the cluster's time.
+/// All findings.
 #[must_use]
-pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
+pub fn check(all: &[Registered], pre: bool) -> Vec<Finding> {
     let home = home(all);
     let found = all.iter().flat_map(|it| match &it.object {
         // Further faults of this APIService concern the other server.
         _ if is_of_other(it, home, pre) => vec![of_other(it, home, pre)],
         _ if pre => Vec::new(),
-        Some(_) => own(it, now),
+        Some(_) => own(it),
         None if is_served_as_well(it, all, home) => Vec::new(),
         None => vec![absent(it, home)],
     });
@@ -162,11 +156,7 @@ fn together(found: Vec<Finding>) -> Vec<Finding> {
 /// Findings about the APIService of resource metrics. It belongs to another server, unless it
 /// refers to `home`, the Service of this server, or has the label of this server's objects.
 #[must_use]
-pub fn check_resource(
-    registered: &Registered,
-    home: Option<(&str, &str)>,
-    now: Timestamp,
-) -> Vec<Finding> {
+pub fn check_resource(registered: &Registered, home: Option<(&str, &str)>) -> Vec<Finding> {
     let Some(object) = &registered.object else {
         return Vec::new();
     };
@@ -175,16 +165,7 @@ pub fn check_resource(
     if registered.answers == AnsweringServer::Other || !is_ours {
         return Vec::new();
     }
-    let mut found = own(registered, now);
-    let is_left = registered.available().is_some_and(|it| {
-        let message = it.message.as_deref().unwrap_or_default();
-        it.reason.as_deref() == Some("ServiceNotFound") || message.ends_with(": 404")
-    });
-    for finding in found.iter_mut().filter(|it| is_left && it.code == GM102.id) {
-        finding.remedy = "put resourceRules into the configuration, or delete the APIService: without a server behind it namespaces cannot be deleted".to_owned();
-        finding.command = Some(format!("kubectl delete apiservice {}", registered.name));
-    }
-    found
+    own(registered)
 }
 
 /// Whether another version of the group leads to the server: autoscalers need only one.
@@ -252,43 +233,20 @@ fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
 }
 
 /// Findings about an APIService that leads to the server.
-fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
-    let ends = registered.authority_ends;
-    let left = ends.map(|ends| ends.secs() - now.secs());
-    let has_ended = left.is_some_and(|left| left <= 0);
-    let mut found = Vec::new();
-    // An expired authority explains a failed verification (GM103).
-    found.extend(unavailable(registered).filter(|it| !has_ended || it.code != GM103.id));
+fn own(registered: &Registered) -> Vec<Finding> {
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
-    if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
+    let is_unverified = spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true);
+    let unverified = is_unverified.then(|| {
         let message =
             "insecureSkipTLSVerify: kube-apiserver does not verify the server's certificate";
         let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
         let finding = registered.finding(&GM103, message, remedy);
-        found.push(finding.with_severity(Severity::Warning));
-    }
-    let left = left.filter(|left| *left < SOON);
-    found.extend(left.map(|left| authority(registered, left)));
-    found
-}
-
-fn authority(registered: &Registered, left: i64) -> Finding {
-    let hours = left.abs() / 3600;
-    let (when, severity) = match left {
-        ..=0 => (
-            format!("expired {hours} h ago: kube-apiserver answers every request with 503"),
-            Severity::Error,
-        ),
-        _ => (
-            format!("expires in {hours} h and was not renewed"),
-            Severity::Warning,
-        ),
-    };
-    let message = format!("the last authority in caBundle {when}");
-    let remedy = "make sure that the server runs and may get and patch its Secret and its APIServices (GM201 names missing rights): the server then renews the authority; if another tool writes the bundle, renew it there";
-    registered
-        .finding(&GM104, message, remedy)
-        .with_severity(severity)
+        finding.with_severity(Severity::Warning)
+    });
+    unavailable(registered)
+        .into_iter()
+        .chain(unverified)
+        .collect()
 }
 
 fn unavailable(registered: &Registered) -> Option<Finding> {

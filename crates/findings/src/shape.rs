@@ -8,7 +8,7 @@ use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
 use ::hpa::ratio::Milli;
 use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
-use gpu_metrics::external::{ExternalMetrics, Reach};
+use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Over, Reducer};
 use gpu_metrics::signal::Unit;
 
@@ -20,28 +20,13 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
 
 /// The measure of a built-in metric; `None` for other metrics.
 pub(super) fn measure(metric: &Metric) -> Option<Measure> {
-    if let MetricSource::External { .. } = metric.source {
-        return external(metric).map(|(measure, _)| measure);
-    }
     let name = metric.source.name();
+    if let MetricSource::External { .. } = metric.source {
+        let known = ExternalMetrics::new(metrics::built_in().into());
+        return known.named(name).map(|(_, spec, _)| spec.measure);
+    }
     let mut known = metrics::built_in().into_iter();
     Some(known.find(|spec| spec.name == name)?.measure)
-}
-
-/// Whether it is an external metric over all GPUs of the cluster, which has a value
-/// without pods.
-pub(super) fn is_of_cluster(metric: &Metric) -> bool {
-    external(metric).is_some_and(|(_, reach)| reach != Reach::Namespace)
-}
-
-/// The measure and the devices of a built-in external metric.
-fn external(metric: &Metric) -> Option<(Measure, Reach)> {
-    let MetricSource::External { metric } = &metric.source else {
-        return None;
-    };
-    let known = ExternalMetrics::new(metrics::built_in().into());
-    let (_, spec, reach) = known.named(&metric.name)?;
-    Some((spec.measure, reach))
 }
 
 /// The value of a setting in the metric's selector.
@@ -229,49 +214,25 @@ fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -
     })
 }
 
-/// Ends of the names of exporters, guides and clouds, and the built-in metric of the same
-/// number. A name is compared without its prefix ([`PREFIXES`]) and its statistic
+/// Built-in metrics, and the ends of the names that exporters, guides and clouds have for the
+/// same number. A name is compared without its prefix ([`PREFIXES`]) and its statistic
 /// ([`STATISTICS`]), in small letters.
-const USUAL: [(&str, &[&str]); 4] = [
+const USUAL: [(&str, &str); 4] = [
     (
         "gpu_utilization",
-        &[
-            "gpu_util",
-            "gpu_utilization",
-            "gpu_utilisation",
-            "gpu_usage",
-            "gr_engine_active",
-            "gr_engine_util",
-            "duty_cycle",
-            "gpu_duty_cycle",
-            "accelerator_duty_cycle",
-        ],
+        "gpu_util gpu_utilization gpu_utilisation gpu_usage gr_engine_active gr_engine_util duty_cycle gpu_duty_cycle accelerator_duty_cycle",
     ),
     (
         metrics::MEMORY_UTILIZATION,
-        &[
-            "mem_copy_util",
-            "mem_copy_utilization",
-            "dram_active",
-            "dram_util",
-            "gpu_memory_util",
-            "gpu_mem_util",
-            "memory_utilization",
-        ],
+        "mem_copy_util mem_copy_utilization dram_active dram_util gpu_memory_util gpu_mem_util memory_utilization",
     ),
     (
         "gpu_memory_used",
-        &[
-            "fb_used",
-            "gpu_memory_usage",
-            "gpu_mem_used",
-            "memory_used",
-            "gpu_memory_used_bytes",
-        ],
+        "fb_used gpu_memory_usage gpu_mem_used memory_used gpu_memory_used_bytes",
     ),
     (
         "gpu_power_usage",
-        &["power_usage", "gpu_power", "gpu_power_draw", "power_draw"],
+        "power_usage gpu_power gpu_power_draw power_draw",
     ),
 ];
 
@@ -295,6 +256,7 @@ pub(super) fn usual(name: &str) -> Option<&'static str> {
     for statistic in STATISTICS {
         bare = bare.strip_suffix(statistic).unwrap_or(bare);
     }
-    let found = USUAL.iter().find(|(_, names)| names.contains(&bare));
+    let mut usual = USUAL.iter();
+    let found = usual.find(|(_, names)| names.split(' ').any(|name| name == bare));
     found.map(|(metric, _)| *metric)
 }

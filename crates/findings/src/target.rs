@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Finding;
-use super::codes::{GM508, GM511};
+use super::codes::GM511;
 use ::hpa::Hpa;
 use gpu_metrics::resources::{GpuRequest, GpuResources};
 
@@ -23,32 +22,12 @@ const TOOLS: [&str; 5] = [
     "fleetagent",
 ];
 
-/// The parts of a Deployment, StatefulSet or ReplicaSet that are used here.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct ScaledWorkload {
-    /// Its name, and the managers of its fields.
-    pub metadata: ObjectMeta,
-    /// Its specification.
-    pub spec: WorkloadSpec,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct WorkloadSpec {
-    /// Its pods.
-    pub selector: LabelSelector,
-}
-
-/// API version, kind and name of a pod's controller.
-fn controller(pod: &Pod) -> Option<(&str, &str, &str)> {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|it| it.controller == Some(true))?;
-    Some((&owner.api_version, &owner.kind, &owner.name))
-}
-
 /// API version, kind and name of the workload that owns a pod; for a ReplicaSet, of its
 /// Deployment.
 pub(super) fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
-    let (version, kind, name) = controller(pod)?;
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.controller == Some(true))?;
+    let (version, kind, name) = (&*owner.api_version, &*owner.kind, &*owner.name);
     let labels = pod.metadata.labels.as_ref();
     let hash = labels.and_then(|it| it.get("pod-template-hash"));
     let deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
@@ -56,33 +35,6 @@ pub(super) fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
         Some(deployment) if kind == "ReplicaSet" => (version, "Deployment", deployment),
         _ => (version, kind, name),
     })
-}
-
-/// Selected pods of other workloads: their values are part of the mean, and they count as
-/// replicas.
-#[must_use]
-pub fn strangers(hpa: &Hpa, pods: &[Pod]) -> Option<Finding> {
-    let target = &hpa.scaled;
-    let lives = |pod: &&Pod| {
-        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
-        pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Failed" | "Succeeded"))
-    };
-    let own = |pod: &&Pod| {
-        let is_target =
-            |(_, kind, name): (&str, &str, &str)| kind == target.kind && name == target.name;
-        controller(pod).is_some_and(is_target) || owner(pod).is_some_and(is_target)
-    };
-    let living = pods.iter().filter(lives).count();
-    let others: Vec<&Pod> = pods.iter().filter(lives).filter(|pod| !own(pod)).collect();
-    let example = others.first()?.metadata.name.as_deref().unwrap_or("?");
-    let message = format!(
-        "the selector of {} {} matches {living} pods, {} of which belong to other workloads (such as {example}): their values are part of the mean",
-        target.kind,
-        target.name,
-        others.len()
-    );
-    let remedy = "give its pods a label that no other pods have, and select by it (a selector cannot be changed: create the workload again)";
-    Some(Finding::new(&GM508, hpa.to_string(), message, remedy))
 }
 
 /// A deployment tool that resets the replicas with every sync.

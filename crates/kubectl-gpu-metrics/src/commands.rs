@@ -31,9 +31,6 @@ pub enum Command {
     /// Print the completion script of a shell.
     #[command(alias = "completions")]
     Completion(shell::CompletionArgs),
-    /// Man pages.
-    #[command(hide = true)]
-    Man(shell::ManArgs),
 }
 
 impl Command {
@@ -49,7 +46,6 @@ impl Command {
             Self::Ui(args) => ui::run(args).await,
             Self::Backtest(args) => backtest::run(*args).await,
             Self::Completion(args) => shell::completion(&args, Line::command()),
-            Self::Man(args) => shell::man(&args, Line::command()),
         }
     }
 }

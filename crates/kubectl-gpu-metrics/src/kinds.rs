@@ -1,6 +1,7 @@
 //! Kinds of objects by any name that kubectl accepts.
 
 use apimachinery::kinds::{Kind, Kinds};
+use cluster_checks::paths::{encode, within};
 use cluster_state::error::CallError;
 use cluster_state::served;
 use findings::names::hint;
@@ -31,7 +32,7 @@ const KNOWN: [(&str, &str, &str, &str); 11] = [
 pub(super) const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 /// The kinds that every cluster has.
-pub(super) fn known() -> Kinds {
+fn known() -> Kinds {
     let kind = |(of, plural, kind, short): (&str, &str, &str, &str)| {
         let (group, version) = of.split_once('/').unwrap_or(("", of));
         Kind {
@@ -46,6 +47,16 @@ pub(super) fn known() -> Kinds {
         }
     };
     Kinds::new(KNOWN.map(kind).to_vec())
+}
+
+/// The path of an object.
+pub(super) fn path(kind: &Kind, namespace: Option<&str>, name: &str) -> String {
+    let root = match &*kind.group {
+        "" => "/api/v1".to_owned(),
+        _ => format!("/apis/{}", kind.api_version()),
+    };
+    let (place, name) = (within(namespace), encode(name));
+    format!("{root}/{place}{}/{name}", kind.plural)
 }
 
 /// The kind with this name: plural, singular, short name or kind, with or without its
@@ -67,7 +78,7 @@ pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure>
             let short = kind.short.iter().map(|it| &**it);
             [&*kind.plural, &*kind.singular].into_iter().chain(short)
         });
-        let words = names.chain(["external", "metric", "hpa"]);
+        let words = names.chain(["external"]);
         let meant = hint(word, words);
         Failure::Usage(format!("this cluster has no kind {word}{meant}"))
     })

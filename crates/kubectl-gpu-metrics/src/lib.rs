@@ -28,9 +28,11 @@
 //! ```
 
 pub mod backtest;
+mod chart;
 pub mod check;
 pub mod cluster;
 pub mod commands;
+mod devices;
 pub mod document;
 pub mod explain;
 pub mod interrupts;
@@ -38,6 +40,7 @@ mod kinds;
 pub mod process;
 pub mod replay;
 pub mod shell;
+mod table;
 pub mod terminal;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
-//! Completions and man pages, generated from the command line for packagers.
+//! Completions, generated from the command line.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -19,13 +18,6 @@ pub struct CompletionArgs {
     /// Shell
     #[arg(value_parser = ["bash", "elvish", "fish", "kubectl", "powershell", "zsh"])]
     shell: String,
-}
-
-/// A man page for each command.
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// Directory that the pages are written to; it must exist
-    dir: PathBuf,
 }
 
 /// The end of the script: calls bash's completion function for `plugin`, as bash would.
@@ -57,31 +49,4 @@ fn generated(shell: Shell, mut command: Command, name: &str) -> String {
 fn for_kubectl(command: Command) -> String {
     let functions = generated(Shell::Bash, command, "plugin");
     format!("#!/usr/bin/env bash\n{functions}{CALL}")
-}
-
-pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
-    let written = clap_mangen::generate_to(command, &args.dir);
-    written.map_err(|error| Failure::Failed(format!("{}: {error}", args.dir.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-    use crate::commands::Line;
-
-    #[test]
-    fn every_command_has_a_man_page() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let args = ManArgs {
-            dir: dir.path().to_owned(),
-        };
-        man(&args, Line::command()).unwrap();
-        for name in ["", "-check", "-explain", "-top"] {
-            let page = dir.path().join(format!("kubectl-gpu_metrics{name}.1"));
-            let text = std::fs::read_to_string(&page).unwrap();
-            assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
-        }
-    }
 }

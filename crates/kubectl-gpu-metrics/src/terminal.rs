@@ -2,9 +2,24 @@
 
 use std::io::{self, Write};
 
-use terminal_size::{Height, Width, terminal_size};
+use clap::ValueEnum;
+use terminal_size::{Width, terminal_size};
 
 use apimachinery::letters::escaped;
+
+use super::Failure;
+use super::document::text::{Layout, lines};
+use super::document::{Document, json};
+
+/// The format of a document on standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// Everything, for programs
+    Json,
+}
 
 /// Text for a terminal, with control characters escaped: it may contain text from
 /// elsewhere.
@@ -18,9 +33,12 @@ pub(super) fn print(text: &str) -> bool {
     writeln!(io::stdout(), "{}", shown(text)).is_ok()
 }
 
-/// Columns and lines of the terminal behind standard output.
-pub(super) fn size() -> Option<(usize, usize)> {
-    let (Width(columns), Height(lines)) = terminal_size()?;
-    let (columns, lines) = (usize::from(columns), usize::from(lines));
-    (columns > 0 && lines > 0).then_some((columns, lines))
+/// Prints a document, as wide as the terminal. Returns whether the output is still open.
+pub(super) fn say(document: &Document, output: Output, layout: Layout) -> Result<bool, Failure> {
+    let width = terminal_size().map(|(Width(columns), _)| usize::from(columns));
+    let width = width.filter(|columns| *columns > 0);
+    Ok(print(&match output {
+        Output::Json => serde_json::to_string_pretty(&json::value(document))?,
+        Output::Text => lines(document, &Layout { width, ..layout }).join("\n"),
+    }))
 }

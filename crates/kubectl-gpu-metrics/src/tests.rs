@@ -40,7 +40,7 @@ impl Addresses for Pages {
     }
 }
 
-async fn recorded(kube: &FakeKube) -> Cluster {
+pub(crate) async fn recorded(kube: &FakeKube) -> Cluster {
     let text = include_str!("../testdata/cluster.json");
     let documents: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
     for (path, document) in documents {
@@ -68,7 +68,7 @@ async fn document(words: &str, cluster: &Cluster) -> Document {
     }
 }
 
-/// The formats of a document that differ from the recorded ones.
+/// What differs from the files of this name.
 pub(crate) fn changed(name: &str, document: &Document) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden");
     let layout = Layout {
@@ -90,7 +90,7 @@ pub(crate) fn changed(name: &str, document: &Document) -> Vec<String> {
         }
         let known = std::fs::read_to_string(&path).unwrap_or_default();
         if known.trim_end() != text.trim_end() {
-            changed.push(format!("{name}, {format}:\n{text}"));
+            changed.push(format!("{name}.{format}:\n{text}"));
         }
     }
     changed
@@ -100,7 +100,7 @@ pub(crate) fn changed(name: &str, document: &Document) -> Vec<String> {
 async fn documents_are_those_that_were_recorded() {
     let kube = FakeKube::start().await;
     let cluster = recorded(&kube).await;
-    let mut differing = Vec::new();
+    let mut changed = Vec::new();
     for (name, words) in [
         ("pods", "top pods --sort-by idle --sum"),
         ("nodes", "top nodes"),
@@ -109,7 +109,25 @@ async fn documents_are_those_that_were_recorded() {
         ("explained", "explain pod ml/infer-5f-a"),
         ("unknown", "explain pod infer-5f-b gpu_memory_utilization"),
     ] {
-        differing.extend(changed(name, &document(words, &cluster).await));
+        let document = document(words, &cluster).await;
+        changed.extend(self::changed(name, &document));
     }
-    assert!(differing.is_empty(), "{}", differing.join("\n\n"));
+    assert!(changed.is_empty(), "{}", changed.join("\n\n"));
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_exist_is_no_object_without_a_value() {
+    let kube = FakeKube::start().await;
+    let cluster = recorded(&kube).await;
+    let path = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ml/pods";
+    let said = kube.read(&format!("{path}/infer-5f-b/gpu_memory_utilization"));
+    kube.document(&format!("{path}/gone/gpu_memory_utilization"), said);
+    let words = ["explain", "pod", "ml/gone"];
+    let args = Explain::try_parse_from(words).unwrap().args;
+    let kind = kinds::find(&cluster, "pod").await.unwrap();
+    let failure = explain::document(&args, &cluster, Some(&kind)).await;
+    let failure = failure.unwrap_err();
+    let said = failure.to_string();
+    assert!(said.starts_with("Pod ml/gone does not exist"), "{said}");
+    assert_eq!(failure.exit_code(), 1);
 }

@@ -1,12 +1,14 @@
 //! The metrics APIs as a client sees them: paths, lists, items.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::Deserialize;
 
 use cluster_state::error::CallError;
 use configuration::GPU_RESOURCES;
+use findings::codes::OF_DATA;
+use findings::source;
 use findings::{Finding, Skipped};
 use gpu_metrics::resources::GpuResources;
 use hpa::ratio::Milli;
@@ -38,18 +40,26 @@ pub(super) struct Named {
 }
 
 /// The server's findings about its data, and its configuration.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct FindingList {
     pub(super) items: Vec<Finding>,
-    pub(super) skipped: Vec<Skipped>,
+    #[serde(default)]
+    pub(super) skipped: BTreeSet<Skipped>,
     /// Keys and values; empty if the server is too old to report them.
     #[serde(default)]
     pub(super) configuration: Vec<(String, String)>,
 }
 
 impl FindingList {
+    /// Reads the list. A server without one has not seen the data.
     pub(super) async fn read(cluster: &Cluster) -> Result<Self, CallError> {
-        cluster.read(&format!("{CUSTOM}/findings")).await
+        match cluster.read(&format!("{CUSTOM}/findings")).await {
+            Err(CallError::NotFound(_)) => Ok(Self {
+                skipped: [source::unseen(NO_FINDINGS, INSTALL)].into(),
+                ..Self::default()
+            }),
+            list => list,
+        }
     }
 
     /// The resources by which pods request GPUs.
@@ -59,34 +69,44 @@ impl FindingList {
         let names = row.map(|(_, names)| GpuResources::from_text(names));
         names.unwrap_or_default()
     }
+
+    /// Why GPU data is missing. Findings about the server itself are no cause.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        let unseen = source::unread(&self.skipped)?;
+        let is_of_data = |it: &&Finding| OF_DATA.iter().any(|code| code.id == it.code);
+        let (cause, remedy) = match self.items.iter().find(is_of_data) {
+            Some(cause) => (&cause.message, &cause.remedy),
+            None => (&unseen.reason, &unseen.remedy),
+        };
+        Some(Trouble {
+            cause: cause.clone(),
+            remedy: remedy.clone(),
+        })
+    }
+}
+
+pub(super) const NO_FINDINGS: &str =
+    "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings";
+pub(super) const INSTALL: &str = "install or upgrade gpu-metrics-apiserver";
+
+/// The first part of the message that GPU data is missing; the cause follows.
+pub(super) const UNREAD: &str = "GPU data cannot be read";
+
+/// Why GPU data is missing, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) cause: String,
+    pub(super) remedy: String,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{UNREAD}: {}: {}", self.cause, self.remedy)
+    }
 }
 
 /// Stands for the resource of external metrics.
 pub(super) const EXTERNALLY: &str = "external";
-
-pub(super) async fn served(
-    cluster: &Cluster,
-) -> Result<BTreeMap<String, BTreeSet<String>>, CallError> {
-    let mut served: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for path in [CUSTOM, "/apis/external.metrics.k8s.io/v1beta1"] {
-        let list = match cluster.read::<APIResourceList>(path).await {
-            Err(CallError::NotFound(_)) => continue,
-            list => list?,
-        };
-        for resource in list.resources {
-            let name = resource.name.as_str();
-            let (of, metric) = name.split_once('/').unwrap_or((EXTERNALLY, name));
-            let objects = served.entry(metric.to_owned()).or_default();
-            objects.insert(of.to_owned());
-        }
-    }
-    Ok(served)
-}
-
-pub(super) fn names(items: Vec<Item>) -> Vec<String> {
-    let described = items.into_iter().filter_map(|item| item.described_object);
-    described.map(|of| of.name).collect()
-}
 
 /// A resource with the group of its API version: `deployments.apps`.
 pub(super) fn grouped(version: &str, plural: &str) -> String {
@@ -117,6 +137,26 @@ pub(super) fn of_object(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use findings::codes::{GM105, GM301};
+
+    #[test]
+    fn the_cause_of_missing_data_is_not_a_finding_about_the_server_itself() {
+        let own = Finding::new(&GM105, "server", "the certificate ends", "renew it");
+        let away = Finding::new(&GM301, "Prometheus", "no answer", "start it");
+        let of = |items: &[Finding]| {
+            let list = FindingList {
+                items: items.to_vec(),
+                skipped: [source::unseen("it stopped", "correct that first")].into(),
+                ..FindingList::default()
+            };
+            list.trouble().unwrap().to_string()
+        };
+        let unseen = "GPU data cannot be read: it stopped: correct that first";
+        let told = "GPU data cannot be read: no answer: start it";
+        assert_eq!(of(std::slice::from_ref(&own)), unseen);
+        assert_eq!(of(&[own, away]), told);
+        assert_eq!(FindingList::default().trouble(), None);
+    }
 
     #[test]
     fn a_namespace_is_asked_for_within_itself() {

@@ -1,5 +1,5 @@
 //! The API over real TLS connections. A test whose name begins with a number checks that
-//! statement of `statements.md`.
+//! statement of docs/protocol.md, "Conformance statements".
 
 mod aggregated;
 mod conformance;

@@ -102,11 +102,10 @@ pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     Skipped::new(CHECKED, reason, remedy).of(OF_DATA)
 }
 
-/// The check of the data that could not be made, in a report.
+/// The check of the data that could not be made.
 #[must_use]
-pub fn unread(report: &Report) -> Option<&Skipped> {
-    let mut skipped = report.skipped.iter();
-    skipped.find(|it| it.codes.contains(GM401.id))
+pub fn unread(skipped: &BTreeSet<Skipped>) -> Option<&Skipped> {
+    skipped.iter().find(|it| it.codes.contains(GM401.id))
 }
 
 /// The times of a device's sample within F, and its source.

@@ -1,25 +1,33 @@
-//! The surroundings of an HPA: other HPAs, its workload and its pods.
+//! The surroundings of an HPA: other HPAs, and its workload.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{autoscaler, codes_of, failing, pods, read};
+use crate::Finding;
 use crate::peers::{self, ScaledObject};
-use crate::target::{self, ScaledWorkload};
+use crate::target;
+use hpa::Hpa;
+
+fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Finding> {
+    let found = peers::ambiguous(hpas, scaled_objects);
+    assert_eq!(found.len(), hpas.len());
+    found.into_iter().flatten().collect()
+}
 
 #[test]
 fn gm507_is_about_hpas_with_one_target_and_about_ambiguous_selectors() {
     let one = autoscaler(&json!([pods("50")]), &json!({}));
     let mut other = one.clone();
     other.name = "again".to_owned();
-    let found = peers::ambiguous(&[one.clone(), other.clone()], &[]);
+    let found = ambiguous(&[one.clone(), other.clone()], &[]);
     assert_eq!(codes_of(found), ["GM507", "GM507"]);
     other.namespace = "elsewhere".to_owned();
-    assert_eq!(peers::ambiguous(&[one, other], &[]), []);
+    assert_eq!(ambiguous(&[one, other], &[]), []);
     let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
         "message": "pods by selector app=x are controlled by multiple HPAs"});
     let given_up = failing(&json!([pods("50")]), &json!({}), &condition);
-    let found = peers::ambiguous(&[given_up], &[]);
+    let found = ambiguous(&[given_up], &[]);
     assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
 }
 
@@ -35,7 +43,7 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
         json!({"metadata": {"name": "llm", "namespace": "team", "annotations": annotations}, "spec": spec})
     };
     let target = json!({"scaleTargetRef": {"name": "infer"}});
-    let found = peers::ambiguous(&hpas, &[scaled_object(target.clone(), json!({}))]);
+    let found = ambiguous(&hpas, &[scaled_object(target.clone(), json!({}))]);
     assert_eq!(found.len(), 2, "{found:?}");
     let said =
         "ScaledObject team/llm scales the same through HorizontalPodAutoscaler keda-hpa-llm:";
@@ -54,48 +62,19 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
         (target.clone(), paused("", "true")),
         (target.clone(), paused("-replicas", "2")),
     ] {
-        let found = peers::ambiguous(&hpas[..1], &[scaled_object(spec.clone(), annotations)]);
+        let found = ambiguous(&hpas[..1], &[scaled_object(spec.clone(), annotations)]);
         assert_eq!(found, [], "{spec}");
     }
     let resumed = scaled_object(target, paused("", "false"));
-    let found = peers::ambiguous(&hpas[..1], &[resumed]);
+    let found = ambiguous(&hpas[..1], &[resumed]);
     assert_eq!(codes_of(found), ["GM507"]);
 }
 
-fn workload(managers: &[&str]) -> ScaledWorkload {
-    let entries: Vec<Value> = managers
-        .iter()
-        .map(|manager| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
-        .collect();
-    read(json!({
-        "metadata": {"name": "infer", "namespace": "team", "managedFields": entries},
-        "spec": {
-            "selector": {"matchLabels": {"app": "infer"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]},
-        },
-    }))
-}
-
-fn pod(name: &str, owner: &str) -> Pod {
-    read(json!({
-        "metadata": {
-            "name": name, "labels": {"pod-template-hash": "7d4b"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "1", "controller": true}],
-        },
-        "status": {"phase": "Running"},
-    }))
-}
-
-#[test]
-fn gm508_counts_living_pods_of_others() {
-    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
-    let own = pod("a", "infer-7d4b");
-    let mut ended = pod("c", "batch-7d4b");
-    ended.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
-    assert_eq!(target::strangers(&hpa, &[own.clone(), ended.clone()]), None);
-    let found = target::strangers(&hpa, &[own, pod("b", "infer-batch-7d4b"), ended]).unwrap();
-    assert_eq!(found.code, "GM508");
-    let said = "matches 2 pods, 1 of which belong to other workloads (such as b)";
-    assert!(found.message.contains(said), "{}", found.message);
+fn metadata(manager: &str) -> ObjectMeta {
+    read(
+        json!({"name": "infer", "namespace": "team", "managedFields":
+        [{"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}),
+    )
 }
 
 #[test]
@@ -107,7 +86,7 @@ fn gm511_is_about_deployment_tools_and_not_about_kubectl_or_the_controller() {
         ("kube-controller-manager", false),
         ("kubectl-client-side-apply", false),
     ] {
-        let found = target::owned_replicas(&hpa, &workload(&[manager]).metadata);
+        let found = target::owned_replicas(&hpa, &metadata(manager));
         assert_eq!(found.is_some(), is_found, "{manager}");
     }
 }

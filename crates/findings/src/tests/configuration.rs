@@ -99,7 +99,6 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
 #[test]
 fn gm601_is_about_skipped_rules_and_misleading_queries() {
     let rule = |query: &str| json!({"seriesQuery": "a", "metricsQuery": query});
-    let named = |name: &str| json!({"name": {"as": name}, "metricsQuery": "<<.Series>>{<<.LabelMatchers>>}"});
     let series = "<<.Series>>{<<.LabelMatchers>>}";
     for (list, rules, count) in [
         (
@@ -112,8 +111,6 @@ fn gm601_is_about_skipped_rules_and_misleading_queries() {
         ("rules", vec![rule("sum(<<.Series>>) by (<<.GroupBy>>)")], 1),
         ("rules", vec![rule("sum(<<.Series>>)")], 2),
         ("externalRules", vec![rule(&format!("sum({series})"))], 0),
-        ("rules", vec![named("x"), named("y"), named("x")], 1),
-        ("rules", vec![named("${1}_x"), named("${1}_x")], 0),
     ] {
         let file = json!({list: rules});
         let found = config::check("File a", &file, &[]);

@@ -1,5 +1,5 @@
 //! Values of series, through the whole pipeline: rows computed by hand, hostile data, and
-//! simulated clusters (`weather`).
+//! the simulated worlds of docs/weather.md.
 
 #![allow(
     clippy::unwrap_used,

@@ -256,7 +256,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Reads the ordered replicas, and how long replicas took to start.
+    /// Reads the ordered replicas, the other measure of the demand, and how long
+    /// replicas took to start.
     async fn finish(
         &self,
         mut gather: Gather<'_>,
@@ -286,6 +287,26 @@ impl Store<'_> {
             false => format!("recorded replicas are those of kube_{kind}_{field}"),
         });
         gather.order(ordered);
+        let mut measure = vec![None; span.2];
+        if let Some(query) = &self.args.demand {
+            let mut most = 0;
+            self.pieces(query, span, |batch, range| {
+                most = most.max(batch.series_len());
+                for (at, value) in samples(batch) {
+                    let offset = (at.millis() - span.0.millis()) / millis(span.1).max(1);
+                    let place = usize::try_from(offset).ok().filter(|it| range.contains(it));
+                    if let Some(cell) = place.and_then(|place| measure.get_mut(place)) {
+                        *cell = Some(value);
+                    }
+                }
+            })
+            .await?;
+            if most > 1 {
+                return Err(Failure::Usage(format!(
+                    "--demand gives {most} series, and one is needed: write sum(…) around it"
+                )));
+            }
+        }
         let (mut past, other) = gather.finish();
         if other * 20 > past.moments.len() {
             notes.push(format!(
@@ -294,6 +315,16 @@ impl Store<'_> {
                 other,
                 past.moments.len()
             ));
+        }
+        if self.args.demand.is_some() {
+            let factor = past.calibrate(&measure).ok_or_else(|| {
+                Failure::Failed(
+                    "--demand has no value above zero at any time at which the GPUs were below \
+                     their limit: check the result of the query in Prometheus"
+                        .to_owned(),
+                )
+            })?;
+            notes.push(format!("one GPU serves {:.4} of --demand", 1.0 / factor));
         }
         self.trim(&mut past)?;
         let (ready_after, from) = match (self.args.ready_after, seen) {

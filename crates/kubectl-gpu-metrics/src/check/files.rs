@@ -31,6 +31,9 @@ const SECTIONS: [&str; 6] = [
     "prometheus",
 ];
 
+/// The object of a finding about a configuration file.
+const CONFIGURATION: &str = "Configuration";
+
 #[derive(Debug)]
 pub(super) struct File {
     path: String,
@@ -156,7 +159,7 @@ impl<'f> Checks<'f> {
         match document["kind"].as_str() {
             None if document["rules"].is_object() => self.values(file, document),
             None if has_section => {
-                self.configuration(&format!("File {}", file.path), &file.path, &file.text);
+                self.configuration(CONFIGURATION, &file.path, &file.text);
             }
             Some("HorizontalPodAutoscaler") => return self.autoscaler(file, document),
             Some("ScaledObject") => self.scaled_object(document),
@@ -237,7 +240,7 @@ impl<'f> Checks<'f> {
             .map(|(key, list)| (key.to_owned(), list.clone()))
             .collect();
         let text = json!(config).to_string();
-        self.configuration(&format!("File {}", file.path), &file.path, &text);
+        self.configuration(CONFIGURATION, &file.path, &text);
     }
 
     fn configuration(&mut self, object: &str, file: &str, text: &str) {
@@ -288,7 +291,7 @@ impl<'f> Checks<'f> {
         }
         if !hpas.is_empty() {
             let skipped = Skipped::new(
-                "the scale targets of HPAs: workloads and pods",
+                "the scale targets of HPAs",
                 "files do not show them",
                 "check the cluster too: check -n NAMESPACE",
             );
@@ -304,11 +307,10 @@ impl<'f> Checks<'f> {
             report.findings.extend(found);
         }
         let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-        for finding in peers::ambiguous(&all, &self.scaled_objects) {
-            let mut places = hpas.iter();
-            let of = places.find(|(hpa, _)| hpa.to_string() == finding.object);
-            let path = of.map_or("", |(_, path)| path);
-            report.findings.push(in_file(finding, path));
+        let conflicts = peers::ambiguous(&all, &self.scaled_objects).into_iter();
+        for (conflict, (_, path)) in conflicts.zip(&hpas) {
+            let found = conflict.map(|finding| in_file(finding, path));
+            report.findings.extend(found);
         }
     }
 }

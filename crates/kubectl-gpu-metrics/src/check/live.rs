@@ -3,22 +3,20 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::core::{Selector, SelectorExt as _};
 
 use cluster_state::error::CallError;
 use configuration::CERTIFICATE_SECRET;
-use findings::codes::{GM201, GM517, OF_DATA};
-use findings::registration::NAME;
+use findings::codes::{GM201, GM517};
 use findings::rights::Installed;
 use findings::source;
-use findings::{Finding, Report, Skipped, codes, starts};
+use findings::{Report, Skipped, codes, starts};
 use gpu_metrics::devices::DeviceList;
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::values::{CUSTOM, FindingList, List};
+use crate::values::{CUSTOM, FindingList, INSTALL, List, NO_FINDINGS};
 use cluster_checks::paths::{minor_version, within};
 use cluster_checks::{Inspection, ReadAnswer, ServerService};
 
@@ -182,22 +180,13 @@ async fn server(inspection: &mut Inspection<'_>, home: &ServerService, deploymen
     inspection.server_rights(&installed).await;
 }
 
-/// The command line of a Deployment behind the server's Service. If no image has the name of
-/// this server or of prometheus-adapter, as in a mirror, all containers count.
+/// The command line of the containers of a Deployment.
 pub(super) fn words_behind(deployment: &Deployment) -> Vec<String> {
     let spec = deployment.spec.as_ref();
     let spec = spec.and_then(|it| it.template.spec.as_ref());
     let containers = spec.map_or(&[][..], |it| &it.containers);
-    let is_named = |it: &&Container| {
-        let image = it.image.as_deref().unwrap_or_default();
-        ["prometheus-adapter", NAME]
-            .iter()
-            .any(|name| image.contains(name))
-    };
-    let is_any_named = containers.iter().any(|it| is_named(&it));
-    let counting = containers.iter().filter(|it| !is_any_named || is_named(it));
-    let words = counting.flat_map(|it| [&it.command, &it.args]).flatten();
-    words.flatten().cloned().collect()
+    let words = containers.iter().flat_map(|it| [&it.command, &it.args]);
+    words.flatten().flatten().cloned().collect()
 }
 
 /// The value of a flag on a command line, in the same word or the next one.
@@ -224,7 +213,7 @@ pub(super) fn secret(words: &[String]) -> Option<String> {
 
 /// Reports the server's findings about its data, read through an APIService, and takes over
 /// the resources by which pods request GPUs.
-pub(crate) async fn data(
+pub(super) async fn data(
     inspection: &mut Inspection<'_>,
     apiservice: Option<&'static str>,
 ) -> Result<(), Failure> {
@@ -236,12 +225,13 @@ pub(crate) async fn data(
     match answer.await? {
         ReadAnswer::Skipped => {}
         ReadAnswer::Absent => {
-            let reason = apiservice.map_or(
-                "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings",
-                |_| "the server that runs there is older than this program, and has no findings",
-            );
-            let skipped = source::unseen(reason, "install or upgrade gpu-metrics-apiserver");
-            inspection.report.skipped.insert(skipped);
+            let older =
+                "the server that runs there is older than this program, and has no findings";
+            let reason = apiservice.map_or(NO_FINDINGS, |_| older);
+            inspection
+                .report
+                .skipped
+                .insert(source::unseen(reason, INSTALL));
         }
         ReadAnswer::Found(found) => {
             inspection.gpus = found.gpu_resources();
@@ -250,53 +240,4 @@ pub(crate) async fn data(
         }
     }
     Ok(())
-}
-
-/// The first part of the message that GPU data is missing; the cause follows.
-pub(crate) const UNREAD: &str = "GPU data cannot be read";
-
-/// Why GPU data is missing, and the remedy; `None` also if the user may not read the
-/// findings.
-pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
-    cause(about_data(cluster).await.ok()?)
-}
-
-/// The server's findings about its data.
-pub(crate) async fn about_data(cluster: &Cluster) -> Result<Report, Failure> {
-    let mut inspection = Inspection::new(&cluster.client);
-    let is_older = cluster.has_older_metrics().await;
-    let apiservice = is_older.then_some("v1beta1.custom.metrics.k8s.io");
-    data(&mut inspection, apiservice).await?;
-    Ok(inspection.done())
-}
-
-/// Findings about the server itself are no cause.
-fn cause(report: Report) -> Option<(String, String)> {
-    let unseen = source::unread(&report)?.clone();
-    let is_of_data = |it: &Finding| OF_DATA.iter().any(|code| code.id == it.code);
-    let cause = report.findings.into_iter().find(is_of_data);
-    Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use findings::codes::{GM105, GM301};
-
-    #[test]
-    fn a_finding_about_the_server_itself_is_no_cause() {
-        let own = Finding::new(&GM105, "server", "the certificate ends", "renew it");
-        let away = Finding::new(&GM301, "Prometheus", "no answer", "start it");
-        let of = |findings: &[Finding]| {
-            cause(Report {
-                findings: findings.to_vec(),
-                skipped: [source::unseen("no round has ended", "look again")].into(),
-                ..Report::default()
-            })
-        };
-        let said = |cause: &str, remedy: &str| Some((cause.to_owned(), remedy.to_owned()));
-        assert_eq!(of(&[own.clone(), away]), said("no answer", "start it"));
-        assert_eq!(of(&[own]), said("no round has ended", "look again"));
-        assert_eq!(cause(Report::default()), None);
-    }
 }

@@ -7,8 +7,8 @@ mod targets;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use findings::{Finding, Report, Severity, Skipped, codes};
 use super::Failure;
 use super::cluster::ClusterArgs;
 use super::document::{self, Document, text};
-use super::terminal::print;
+use super::terminal::{Output, print};
 
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
@@ -57,7 +57,7 @@ pub struct CheckArgs {
     wait: Duration,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
-    output: CheckOutput,
+    output: Output,
     /// Exit with 1 from this severity on
     #[arg(long, default_value = "error", value_parser = severity())]
     fail_on: Severity,
@@ -66,18 +66,6 @@ pub struct CheckArgs {
     explain: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CheckOutput {
-    /// With remedies, for people
-    Text,
-    /// Everything, for programs
-    Json,
-    /// A line each
-    Short,
-    /// Annotations of GitHub Actions
-    Github,
 }
 
 fn severity() -> impl TypedValueParser<Value = Severity> {
@@ -199,7 +187,10 @@ fn of_finding(it: &Finding) -> document::Finding {
     document::Finding {
         severity: shown(it.severity),
         code: it.code.to_string(),
-        object: place(it),
+        object: match &it.file {
+            Some(file) => format!("{} in {file}", it.object),
+            None => it.object.clone(),
+        },
         message: it.message.clone(),
         remedy: it.remedy.clone(),
         command: it.command.clone(),
@@ -221,58 +212,15 @@ fn of_skipped(it: &Skipped) -> document::Finding {
     }
 }
 
-fn page(report: &Report, output: CheckOutput, success: bool) -> String {
+fn page(report: &Report, output: Output, success: bool) -> String {
     match output {
-        CheckOutput::Json => {
+        Output::Json => {
             let mut value = json!(report);
             value["success"] = success.into();
             serde_json::to_string_pretty(&value).unwrap_or_default()
         }
-        CheckOutput::Text => text::lines(&document(report), &text::Layout::default()).join("\n"),
-        CheckOutput::Short => lines(report, |it| {
-            let name = it.severity.name();
-            format!("{} {name} {}: {}", it.code, place(it), it.message)
-        }),
-        CheckOutput::Github => lines(report, annotation),
+        Output::Text => text::lines(&document(report), &text::Layout::default()).join("\n"),
     }
-}
-
-fn place(finding: &Finding) -> String {
-    match &finding.file {
-        Some(file) if finding.object == format!("File {file}") => finding.object.clone(),
-        Some(file) => format!("{} in {file}", finding.object),
-        None => finding.object.clone(),
-    }
-}
-
-fn lines(report: &Report, line: impl Fn(&Finding) -> String) -> String {
-    let found = report.findings.iter().map(line);
-    let skipped = report.skipped.iter();
-    let skipped = skipped.map(|it| format!("skipped {}: {}: {}", it.what, it.reason, it.remedy));
-    let skipped = skipped.map(|line| line.replace('\n', " "));
-    found.chain(skipped).collect::<Vec<_>>().join("\n")
-}
-
-/// A workflow command (GitHub's documentation, "Workflow commands").
-fn annotation(finding: &Finding) -> String {
-    let data = |text: &str| {
-        text.replace('%', "%25")
-            .replace('\r', "%0D")
-            .replace('\n', "%0A")
-    };
-    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
-    let command = match finding.severity {
-        Severity::Info => "notice",
-        severity => severity.name(),
-    };
-    let file = finding.file.as_deref();
-    let file = file.map_or_else(String::new, |file| format!("file={},", property(file)));
-    let title = property(&format!("{} {}", finding.code, finding.object));
-    let remedy = finding.command.as_ref();
-    let remedy = remedy.map(|run| format!("{}: {run}", finding.remedy));
-    let remedy = remedy.as_ref().unwrap_or(&finding.remedy);
-    let message = data(&format!("{}: {remedy}", finding.message));
-    format!("::{command} {file}title={title}::{message}")
 }
 
 #[cfg(test)]

@@ -170,9 +170,9 @@ impl Cell {
                 at_least,
             } => {
                 let more = if *at_least { "+" } else { "" };
-                format!("{}{}{more}", unit.digits(*value), unit.symbol())
+                format!("{}{more}", unit.shown(*value))
             }
-            Self::Instants { values, unit } => bars(values, *unit),
+            Self::Instants { values, .. } => bars(values),
             Self::Absent(_) => "–".to_owned(),
         }
     }
@@ -204,6 +204,12 @@ impl Unit {
             Self::Mebibytes => " MiB",
             Self::Bytes | Self::Seconds | Self::Count | Self::Plain => "",
         }
+    }
+
+    /// A number with its unit.
+    #[must_use]
+    pub fn shown(self, value: f64) -> String {
+        format!("{}{}", self.digits(value), self.symbol())
     }
 
     /// A number of this unit: bytes and durations with their own units.
@@ -260,12 +266,11 @@ fn duration(seconds: f64) -> String {
     format!("{sign}{}", format_duration(whole))
 }
 
-/// Each number as a block of one of eight heights, from 0 to the larger of the unit's ceiling
-/// and the largest number.
-pub(super) fn bars(values: &[Option<f64>], unit: Unit) -> String {
+/// Each number as a block of one of eight heights, from 0 to 100 or the largest number.
+pub(super) fn bars(values: &[Option<f64>]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let known = values.iter().flatten().filter(|value| value.is_finite());
-    let top = known.fold(unit.ceiling(), |top, value| top.max(*value));
+    let top = known.fold(100.0, |top: f64, value| top.max(*value));
     let bar = |value: &Option<f64>| match value {
         Some(value) if value.is_finite() => {
             // Negative numbers become 0.
@@ -333,9 +338,8 @@ mod tests {
             Some(100.0),
             Some(f64::NAN),
         ];
-        assert_eq!(bars(&values, Unit::Percent), "▁▂·██·");
-        assert_eq!(bars(&[Some(-5.0), Some(1e300)], Unit::Percent), "▁█");
-        assert_eq!(bars(&[Some(0.0), Some(2.0)], Unit::Count), "▁█");
-        assert_eq!(bars(&[], Unit::Count), "–");
+        assert_eq!(bars(&values), "▁▂·██·");
+        assert_eq!(bars(&[Some(-5.0), Some(1e300)]), "▁█");
+        assert_eq!(bars(&[]), "–");
     }
 }

@@ -75,7 +75,6 @@ pub(super) fn figure(series: &Series, place: usize) -> Markup {
         .iter()
         .map(|at| share(*at, first, last))
         .collect();
-    let shown = |value: f64| format!("{}{}", series.unit.digits(value), series.unit.symbol());
     let right = FIGURE.left + FIGURE.width;
     html! {
         figure {
@@ -86,7 +85,7 @@ pub(super) fn figure(series: &Series, place: usize) -> Markup {
                     @let height = f64::from(quarter) / 4.0;
                     @let y = FIGURE.point(0.0, height).1;
                     line.grid x1=(FIGURE.left) x2=(right) y1=(y) y2=(y) {}
-                    text.value x=(FIGURE.left - 6.0) y=(y + 4.0) { (shown(height * top)) }
+                    text.value x=(FIGURE.left - 6.0) y=(y + 4.0) { (series.unit.shown(height * top)) }
                 }
                 @for (place, line) in series.lines.iter().enumerate() {
                     g class=(format!("line line-{place}")) {

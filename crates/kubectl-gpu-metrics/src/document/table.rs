@@ -109,11 +109,22 @@ pub struct ColumnOf<R> {
     pub cell: fn(&R) -> Cell,
 }
 
-/// A column, and how a row becomes its cell.
-#[must_use]
-pub const fn of<R>(column: Column, cell: fn(&R) -> Cell) -> ColumnOf<R> {
-    ColumnOf { column, cell }
+/// Declares the columns of a type of rows: for each its name, heading and meaning, what
+/// [`Column`] else says of it, and how a row becomes its cell.
+macro_rules! columns {
+    ($(#[$doc:meta])* $vis:vis $list:ident: $row:ty;
+     $($name:literal, $heading:literal, $meaning:literal [$($more:ident($($value:expr)?)),*] => $cell:expr;)+) => {
+        $(#[$doc])*
+        $vis const $list: &[$crate::document::table::ColumnOf<$row>] = &[$(
+            $crate::document::table::ColumnOf {
+                column: $crate::document::table::Column::new($name, $heading, $meaning)
+                    $(.$more($($value)?))*,
+                cell: $cell,
+            }
+        ),+];
+    };
 }
+pub(crate) use columns;
 
 /// Rows of cells.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, ContentArrangement};
 
 use apimachinery::letters::escaped;
 
-use super::cell::Cell;
-use super::series::{Series, described, drawn};
+use super::cell::{Cell, bars};
+use super::series::{Series, described};
 use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding};
 
@@ -18,8 +18,6 @@ use super::{Block, Document, Fact, Finding};
 pub struct Layout {
     /// The letters in a line; `None`: any number.
     pub width: Option<usize>,
-    /// The lines; `None`: any number. The longest table is cut.
-    pub height: Option<usize>,
     /// Whether tables have headings.
     pub headings: bool,
     /// Whether the title is the first line.
@@ -33,7 +31,6 @@ impl Default for Layout {
     fn default() -> Self {
         Self {
             width: None,
-            height: None,
             headings: true,
             title: false,
             notes: usize::MAX,
@@ -49,9 +46,6 @@ pub fn lines(document: &Document, layout: &Layout) -> Vec<String> {
     if layout.title {
         lines.push(escaped(&document.title).into_owned());
     }
-    let mut room = layout
-        .height
-        .map(|height| room_for_tables(document, layout, height));
     let mut above: Option<&Block> = None;
     for block in document.blocks.iter().filter(|it| !it.is_empty()) {
         let is_joined = match (above, block) {
@@ -62,34 +56,10 @@ pub fn lines(document: &Document, layout: &Layout) -> Vec<String> {
         if !is_joined {
             lines.push(String::new());
         }
-        let mut written = of_block(block, layout);
-        if let (Block::Table(_), Some(room)) = (block, &mut room) {
-            cut_to(&mut written, *room);
-            *room = room.saturating_sub(written.len());
-        }
-        lines.extend(written);
+        lines.extend(of_block(block, layout));
         above = Some(block);
     }
-    lines.truncate(layout.height.unwrap_or(usize::MAX));
     lines
-}
-
-/// The lines that are left for tables.
-fn room_for_tables(document: &Document, layout: &Layout, height: usize) -> usize {
-    let others = document
-        .blocks
-        .iter()
-        .filter(|it| !matches!(it, Block::Table(_)));
-    let others: usize = others.map(|block| of_block(block, layout).len() + 1).sum();
-    height.saturating_sub(others + usize::from(layout.title))
-}
-
-fn cut_to(lines: &mut Vec<String>, room: usize) {
-    if lines.len() > room {
-        let more = lines.len() - room.saturating_sub(1);
-        lines.truncate(room.saturating_sub(1));
-        lines.push(format!("… {more} more lines"));
-    }
 }
 
 fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
@@ -142,14 +112,11 @@ fn of_series(series: &Series) -> Vec<String> {
     let line = |line: &super::series::Line| {
         vec![
             line.name.clone(),
-            drawn(&line.values, series.unit),
+            bars(&line.values),
             described(&line.values, series.unit),
         ]
     };
-    let lines = aligned(&series.lines.iter().map(line).collect::<Vec<_>>(), &[]);
-    let is_named = series.lines.iter().any(|line| line.name == series.title);
-    let title = (!is_named).then(|| escaped(&series.title).into_owned());
-    title.into_iter().chain(lines).collect()
+    aligned(&series.lines.iter().map(line).collect::<Vec<_>>(), &[])
 }
 
 fn of_finding(finding: &Finding) -> Vec<String> {
@@ -172,57 +139,52 @@ fn of_finding(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// A table with as many columns as fit.
+/// A table with as many columns as fit. If the rest is still too wide, cells have several
+/// lines.
 fn of_table(table: &Table, layout: &Layout) -> Vec<String> {
-    let width = layout.width.unwrap_or(usize::MAX);
     let mut columns: Vec<usize> = (0..table.columns.len()).collect();
     loop {
-        let lines = of_columns(table, &columns, layout, None);
-        if lines.iter().all(|line| letters(line) <= width) {
-            return lines;
-        }
+        let declared: Vec<&Column> = columns.iter().map(|it| &table.columns[*it]).collect();
+        let row = |row: &Vec<Cell>| {
+            let cells = columns.iter().filter_map(|place| row.get(*place));
+            let cells = cells.zip(&declared);
+            cells.map(|(cell, column)| column.shown(cell)).collect()
+        };
+        let headings = declared.iter().map(|it| it.title()).collect();
+        let headings = Some(headings).filter(|_| layout.headings);
+        let rows = table.rows.iter().chain(&table.sums).map(row);
+        let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
+        let numeric: Vec<bool> = declared.iter().map(|it| it.unit.is_some()).collect();
+        let lines = aligned(&rows, &numeric);
+        let width = match layout.width {
+            Some(width) if lines.iter().any(|line| line.chars().count() > width) => width,
+            _ => return lines,
+        };
         let rank = |place: &usize| table.columns[*place].rank;
-        match columns
-            .iter()
-            .copied()
-            .filter(|it| rank(it) > 0)
-            .max_by_key(rank)
-        {
+        let least = columns.iter().copied().max_by_key(rank);
+        match least.filter(|place| rank(place) > 0) {
             Some(least) => columns.retain(|place| *place != least),
-            None => return of_columns(table, &columns, layout, Some(width)),
+            None => return within(&rows, &numeric, Some(width)),
         }
     }
-}
-
-fn of_columns(
-    table: &Table,
-    columns: &[usize],
-    layout: &Layout,
-    width: Option<usize>,
-) -> Vec<String> {
-    let declared: Vec<&Column> = columns.iter().map(|place| &table.columns[*place]).collect();
-    let row = |row: &Vec<Cell>| {
-        let cells = columns.iter().filter_map(|place| row.get(*place));
-        let cells = cells.zip(&declared);
-        cells.map(|(cell, column)| column.shown(cell)).collect()
-    };
-    let headings = layout
-        .headings
-        .then(|| declared.iter().map(|it| it.title()).collect());
-    let rows = table.rows.iter().chain(&table.sums).map(row);
-    let mut rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
-    if let Some(width) = width {
-        squeeze(&mut rows, width);
-    }
-    let numeric: Vec<bool> = declared.iter().map(|it| it.unit.is_some()).collect();
-    aligned(&rows, &numeric)
 }
 
 /// Rows as lines; columns of numbers are right-aligned.
-fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
+pub(crate) fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
+    within(rows, numeric, None)
+}
+
+fn within(rows: &[Vec<String>], numeric: &[bool], width: Option<usize>) -> Vec<String> {
     let mut table = comfy_table::Table::new();
     table.load_style(NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_content_arrangement(match width {
+        Some(_) => ContentArrangement::Dynamic,
+        None => ContentArrangement::Disabled,
+    });
+    let width = width.and_then(|it| u16::try_from(it).ok());
+    if let Some(width) = width {
+        table.set_width(width);
+    }
     for row in rows {
         table.add_row(row.iter().map(|cell| escaped(cell)));
     }
@@ -234,46 +196,6 @@ fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
     }
     let lines = table.lines().map(|line| line.trim_end().to_owned());
     lines.collect()
-}
-
-/// Shortens the longest cells in the middle until the lines fit: names differ at their
-/// ends.
-fn squeeze(rows: &mut [Vec<String>], width: usize) {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest = |place: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(place));
-        cells.map(|cell| letters(&escaped(cell))).max().unwrap_or(0)
-    };
-    let mut widths: Vec<usize> = (0..columns).map(widest).collect();
-    let room = width.saturating_sub(2 * columns.saturating_sub(1));
-    while widths.iter().sum::<usize>() > room {
-        match widths.iter_mut().max() {
-            Some(widest) if *widest > 1 => *widest -= 1,
-            _ => break,
-        }
-    }
-    for row in rows {
-        for (cell, width) in row.iter_mut().zip(&widths) {
-            *cell = shortened(&escaped(cell), *width);
-        }
-    }
-}
-
-fn shortened(cell: &str, width: usize) -> String {
-    let letters: Vec<char> = cell.chars().collect();
-    if letters.len() <= width {
-        return cell.to_owned();
-    }
-    let end = width / 2;
-    let (begin, end) = (
-        &letters[..width.saturating_sub(end + 1)],
-        &letters[letters.len() - end..],
-    );
-    begin.iter().chain(['…'].iter()).chain(end).collect()
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]
@@ -336,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_has_fewer_columns_and_then_shorter_cells() {
+    fn a_narrow_terminal_has_fewer_columns_and_then_cells_of_several_lines() {
         let rows = [("embedder-5f-x", Some(62.0)), ("é", None)];
         let narrow = |width| {
             let layout = Layout {
@@ -347,29 +269,14 @@ mod tests {
         };
         assert_eq!(narrow(27)[1], "embedder-5f-x   62.0  H100");
         assert_eq!(narrow(22)[1], "embedder-5f-x   62.0");
-        assert_eq!(narrow(16)[1], "embe…5f-x   62.0");
+        let lines = narrow(18);
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 18),
+            "{lines:?}"
+        );
         for width in 0..9 {
             narrow(width);
-        }
-    }
-
-    #[test]
-    fn a_long_table_is_cut_and_its_notes_stay() {
-        let rows: Vec<_> = (0..30).map(|_| ("a", None)).collect();
-        let layout = Layout {
-            height: Some(10),
-            headings: false,
-            ..Layout::default()
-        };
-        let lines = written(&rows, &layout);
-        assert_eq!(lines.len(), 9);
-        assert_eq!(lines[7..], ["… 23 more lines", "a note"]);
-        for height in 0..4 {
-            let layout = Layout {
-                height: Some(height),
-                ..layout
-            };
-            assert!(written(&rows, &layout).len() <= height);
         }
     }
 }

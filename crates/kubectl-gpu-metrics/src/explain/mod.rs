@@ -1,29 +1,23 @@
 //! `explain`: how a value was computed.
 
 pub mod hpa;
-mod metric;
 pub(super) mod value;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use ::hpa::hpa::MetricSource;
 use apimachinery::kinds::Kind;
 use cluster_checks::paths::encode;
 use cluster_state::error::CallError;
-use findings::names::{hint, nearest};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::Explanation;
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
-use super::document::text::{Layout, lines};
-use super::document::{Document, json};
+use super::document::Document;
+use super::document::text::Layout;
 use super::kinds::{self, AUTOSCALERS};
-use super::terminal::{self, print};
-use super::top::columns::Row;
-use super::top::read::Found;
-use super::top::{TopArgs, What};
-use super::values::{self, EXTERNAL, Item, List, of_object};
+use super::terminal::{Output, say};
+use super::values::{EXTERNAL, of_object};
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.
@@ -33,22 +27,20 @@ use super::values::{self, EXTERNAL, Item, List, of_object};
   kubectl gpu-metrics explain deploy ml/train gpu_memory_utilization_sum
   kubectl gpu-metrics explain ns ml gpu_held_count
   kubectl gpu-metrics explain external cluster_gpu_memory_utilization -n ml --selector window=2m
-  kubectl gpu-metrics explain hpa ml/train
-  kubectl gpu-metrics explain metric gpu_memory_utilization")]
+  kubectl gpu-metrics explain hpa ml/train")]
 pub struct ExplainArgs {
-    /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa`, `external` or `metric`
+    /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`
     kind: String,
-    /// Object, NAMESPACE/NAME or NAME; for `external` and `metric` the metric
+    /// Object, NAMESPACE/NAME or NAME; for `external` the metric
     name: String,
-    /// Metric [default: the one that an autoscaler uses, or gpu_memory_utilization]; also
-    /// after `external NAMESPACE`
+    /// Metric [default: gpu_memory_utilization]; also after `external NAMESPACE`
     metric: Option<String>,
     /// Metric selector of the HPA
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Output format: text or JSON
+    /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
-    output: ExplainOutput,
+    output: Output,
     /// With `hpa`: repeat at each sync period, with the earlier recommendations kept
     #[arg(long)]
     follow: bool,
@@ -58,20 +50,8 @@ pub struct ExplainArgs {
     cluster: ClusterArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExplainOutput {
-    Text,
-    Json,
-}
-
 /// Prints why a value, or the decision of an autoscaler, is what it is.
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
-    if args.kind == "metric" {
-        args.once()?;
-        return args
-            .print(&metric::document(&args.cluster, &args.name).await?)
-            .map(drop);
-    }
     let cluster = args.cluster.connect().await?;
     let kind = match &*args.kind {
         "external" => None,
@@ -80,12 +60,18 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     if kind.as_ref().is_some_and(|it| *it.plural == *AUTOSCALERS) {
         return hpa::run(&cluster, &args).await;
     }
-    args.once()?;
+    if args.follow {
+        let why = "--follow works with hpa only: remove it";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let document = document(&args, &cluster, kind.as_ref()).await?;
     args.print(&document).map(drop)
 }
 
 /// The explanation of a value of an object of this kind; `None`: of an external metric.
+///
+/// # Errors
+/// When it cannot be read, and when there is no such object.
 pub(super) async fn document(
     args: &ExplainArgs,
     cluster: &Cluster,
@@ -93,37 +79,36 @@ pub(super) async fn document(
 ) -> Result<Document, Failure> {
     let of = match kind {
         None => external(args, cluster)?,
-        Some(kind) => of_kind(args, cluster, kind).await,
+        Some(kind) => of_kind(args, cluster, kind),
     };
     let said = of.read(cluster, args.selector.as_deref()).await?;
+    if let (Some(kind), Some(object)) = (kind, &of.object)
+        && said.value.is_none()
+        && said.devices.is_empty()
+    {
+        let path = kinds::path(kind, of.namespace.as_deref(), &object.name);
+        if let Err(CallError::NotFound(said)) = cluster.read::<serde_json::Value>(&path).await {
+            let (what, name) = (&kind.kind, &args.name);
+            return Err(Failure::Failed(format!(
+                "{what} {name} does not exist: {said}"
+            )));
+        }
+    }
     let mut document = value::document(&said);
     if args.metric.is_none() && kind.is_some() {
         document.notes([format!("No metric was named: {} is explained.", of.metric)]);
     }
-    document.notes(of.meant_object(cluster, &said).await);
     Ok(document)
 }
 
 impl ExplainArgs {
-    fn once(&self) -> Result<(), Failure> {
-        let why = "--follow works with hpa only: remove it";
-        match self.follow {
-            true => Err(Failure::Usage(why.to_owned())),
-            false => Ok(()),
-        }
-    }
-
     /// Returns whether the output is still open.
     fn print(&self, document: &Document) -> Result<bool, Failure> {
         let layout = Layout {
             title: true,
-            width: terminal::size().map(|(columns, _)| columns),
             ..Layout::default()
         };
-        Ok(print(&match self.output {
-            ExplainOutput::Json => serde_json::to_string_pretty(&json::value(document))?,
-            ExplainOutput::Text => lines(document, &layout).join("\n"),
-        }))
+        say(document, self.output, layout)
     }
 }
 
@@ -163,7 +148,7 @@ fn external(args: &ExplainArgs, cluster: &Cluster) -> Result<ExplainedMetric, Fa
     })
 }
 
-async fn of_kind(args: &ExplainArgs, cluster: &Cluster, kind: &Kind) -> ExplainedMetric {
+fn of_kind(args: &ExplainArgs, cluster: &Cluster, kind: &Kind) -> ExplainedMetric {
     let (namespace, name) = match kind.namespaced {
         true => {
             let (namespace, name) = cluster.split(&args.name);
@@ -171,50 +156,25 @@ async fn of_kind(args: &ExplainArgs, cluster: &Cluster, kind: &Kind) -> Explaine
         }
         false => (None, args.name.as_str()),
     };
-    let object = ExplainedObject {
-        resource: kind.resource().to_string(),
-        name: name.to_owned(),
-    };
-    let metric = match (&args.metric, &namespace) {
-        (Some(metric), _) => Some(metric.clone()),
-        (None, Some(namespace)) => of_autoscaler(cluster, namespace, &object).await,
-        (None, None) => None,
-    };
+    let metric = args.metric.as_deref().unwrap_or(MEMORY_UTILIZATION);
     ExplainedMetric {
-        metric: metric.unwrap_or_else(|| MEMORY_UTILIZATION.to_owned()),
-        object: Some(object),
+        metric: metric.to_owned(),
+        object: Some(ExplainedObject {
+            resource: kind.resource().to_string(),
+            name: name.to_owned(),
+        }),
         namespace,
     }
 }
 
-/// The first metric by the pods of an autoscaler that scales the object, or the workload of
-/// a pod.
-async fn of_autoscaler(
-    cluster: &Cluster,
-    namespace: &str,
-    object: &ExplainedObject,
-) -> Option<String> {
-    let what = match &*object.resource {
-        "pods" => What::Pods,
-        _ => What::Workloads,
-    };
-    let cluster = cluster.within(namespace);
-    let found = Found::read(&TopArgs::all(what, false, None), &cluster)
-        .await
-        .ok()?;
-    let is_it = |row: &&Row| row.item.name == object.name && row.item.resource == object.resource;
-    let row = found.rows.iter().find(is_it)?;
-    let metrics = row.autoscalers.iter().flat_map(|it| &it.hpa.metrics);
-    let mut names = metrics.filter_map(|metric| match &metric.source {
-        MetricSource::Pods { .. } => Some(metric.source.name().to_owned()),
-        _ => None,
-    });
-    names.next()
-}
-
 impl ExplainedMetric {
-    /// The path of the metric itself: the right to read a value includes its explanation.
-    fn path(&self, selector: Option<&str>) -> String {
+    /// The explanation, by the path of the metric itself: the right to read a value includes
+    /// its explanation.
+    pub(super) async fn read(
+        &self,
+        cluster: &Cluster,
+        selector: Option<&str>,
+    ) -> Result<Explanation, Failure> {
         let namespace = self.namespace.as_deref();
         let (path, key) = match &self.object {
             Some(ExplainedObject { resource, name }) => {
@@ -227,60 +187,9 @@ impl ExplainedMetric {
                 (path, "labelSelector")
             }
         };
-        match selector {
-            Some(text) => format!("{path}?explain=true&{key}={}", encode(text)),
-            None => format!("{path}?explain=true"),
-        }
-    }
-
-    /// The explanation. The error about an unknown metric suggests a similar one.
-    pub(super) async fn read(
-        &self,
-        cluster: &Cluster,
-        selector: Option<&str>,
-    ) -> Result<Explanation, Failure> {
-        match cluster.read(&self.path(selector)).await {
-            Ok(answer) => Ok(answer),
-            Err(CallError::NotFound(said)) => {
-                let meant = self.meant_metric(cluster).await;
-                Err(Failure::Failed(format!("{said}{meant}")))
-            }
-            Err(error) => Err(failure(&error)),
-        }
-    }
-
-    /// A served metric of a similar name for such objects.
-    async fn meant_metric(&self, cluster: &Cluster) -> String {
-        let served = values::served(cluster).await.unwrap_or_default();
-        if served.contains_key(&self.metric) {
-            return String::new();
-        }
-        let object = self.object.as_ref();
-        let of = object.map_or(values::EXTERNALLY, |it| &it.resource);
-        let known = served.iter().filter(|(_, on)| on.contains(of));
-        hint(&self.metric, known.map(|(name, _)| name.as_str()))
-    }
-
-    /// If the object is unknown, a note on one of a similar name that has a value.
-    async fn meant_object(&self, cluster: &Cluster, said: &Explanation) -> Option<String> {
-        let object = self.object.as_ref()?;
-        if said.value.is_some() || !said.devices.is_empty() {
-            return None;
-        }
-        let of = (object.resource.as_str(), self.namespace.as_deref());
-        let path = of_object(of, "*", &self.metric);
-        let list = cluster.read::<List<Item>>(&path).await;
-        let names = list.map_or_else(|_| Vec::new(), |list| values::names(list.items));
-        if names.contains(&object.name) {
-            return None;
-        }
-        let names = names.iter().map(String::as_str);
-        let meant = nearest(
-            &object.name,
-            names,
-            (object.name.chars().count() / 4).max(1),
-        );
-        meant.map(|name| format!("Did you mean {name}?"))
+        let selector = selector.map(|text| format!("&{key}={}", encode(text)));
+        let path = format!("{path}?explain=true{}", selector.unwrap_or_default());
+        cluster.read(&path).await.map_err(|error| failure(&error))
     }
 }
 

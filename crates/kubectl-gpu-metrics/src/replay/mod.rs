@@ -12,7 +12,7 @@ mod plan;
 mod simulate;
 pub(crate) mod sweep;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod window;
 
 pub(crate) use figures::{Conservation, Figures};
@@ -20,6 +20,7 @@ pub use past::Gather;
 pub(crate) use past::{Moment, Past, Tick};
 pub use plan::Plan;
 pub use simulate::Trial;
+pub(crate) use sweep::Sweep;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is
 /// recommended.

@@ -62,6 +62,13 @@ pub struct Tick {
     pub(crate) shown: Option<f64>,
 }
 
+/// Each change of the replicas, including the first.
+pub(crate) fn changes(ticks: &[Tick]) -> Vec<(Timestamp, i32)> {
+    let runs = ticks.chunk_by(|one, next| one.replicas == next.replicas);
+    let firsts = runs.filter_map(|run| run.first());
+    firsts.map(|tick| (tick.at, tick.replicas)).collect()
+}
+
 /// A period of the past.
 #[derive(Clone, Debug)]
 pub struct Past {
@@ -113,6 +120,26 @@ impl Past {
         let known = self.moments.iter().filter(|it| it.demand.is_some());
         let censored = known.clone().filter(|it| it.censored).count();
         censored as f64 / known.count().max(1) as f64
+    }
+
+    /// Applies another measure of the demand to the moments in which GPUs were
+    /// saturated. Returns the GPU demand per unit of the measure, from the other
+    /// moments; `None` if they do not determine it.
+    pub(crate) fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
+        let both = self.moments.iter().zip(measure);
+        let free = both.filter(|(moment, _)| !moment.censored);
+        let sums = free.filter_map(|(moment, other)| Some((moment.demand?, (*other)?)));
+        let (demand, other) = sums.fold((0.0, 0.0), |sums, (demand, other)| {
+            (sums.0 + demand, sums.1 + other)
+        });
+        let factor = Some(demand / other).filter(|it| it.is_finite() && *it > 0.0)?;
+        for (moment, other) in self.moments.iter_mut().zip(measure) {
+            if let (true, Some(demand), Some(other)) = (moment.censored, moment.demand, other) {
+                moment.demand = Some(demand.max(factor * other));
+                moment.censored = false;
+            }
+        }
+        Some(factor)
     }
 }
 

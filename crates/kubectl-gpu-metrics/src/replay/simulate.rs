@@ -242,15 +242,36 @@ impl Trial<'_> {
         plan.asked.iter().map(metric).collect()
     }
 
-    /// What was, at the times of the syncs.
     pub(crate) fn recorded(&self) -> Vec<Tick> {
+        self.each(|moment| Some((moment.replicas(), moment.pods)))
+    }
+
+    /// The replicas that the demand needs, without delay; `None` if no number of replicas
+    /// meets the targets.
+    pub(crate) fn clairvoyant(&self) -> Option<Vec<Tick>> {
+        let mut last = self.past.moments.first().map_or(0, Moment::replicas);
+        let gpus = self.past.gpus_per_pod;
+        let ticks = self.each(|moment| {
+            if let Some(demand) = moment.demand {
+                last = self.plan.needed(demand, moment.rest, gpus)?;
+            }
+            Some((last, u32::try_from(last).unwrap_or(0)))
+        });
+        (!ticks.is_empty()).then_some(ticks)
+    }
+
+    fn each(&self, mut state: impl FnMut(&Moment) -> Option<(i32, u32)>) -> Vec<Tick> {
         let past = self.past;
         let sync_ms = millis(self.flags.sync_period).max(1);
         let count = millis(past.end().since(past.start)) / sync_ms;
         let tick = |number| {
             let at = Timestamp::from_millis(past.start.millis() + number * sync_ms);
             let moment = past.at(at)?;
-            Some(past.tick(at, moment.replicas(), moment.pods as usize, None))
+            let (replicas, ready) = state(moment)?;
+            let capacity = f64::from(ready) * past.gpus_per_pod;
+            let busy = moment.demand.map(|demand| 100.0 * demand / capacity);
+            let shown = busy.filter(|_| ready > 0).map(|busy| busy.min(100.0));
+            Some(past.tick(at, replicas, ready as usize, shown))
         };
         (0..count).filter_map(tick).collect()
     }

@@ -8,7 +8,7 @@ use hpa::hpa::MetricTarget;
 
 use crate::document::Severity;
 use crate::document::cell::{Cell, Object, Reference, Unit};
-use crate::document::table::{Column, ColumnOf, Table, of};
+use crate::document::table::{Table, columns};
 use crate::kinds::AUTOSCALERS;
 use crate::values::grouped;
 
@@ -75,90 +75,34 @@ impl Autoscaler {
     }
 }
 
-/// The columns of autoscalers.
-pub(super) const AUTOSCALERS_COLUMNS: &[ColumnOf<Autoscaler>] = &[
-    of(
-        Column::new("namespace", "NAMESPACE", "namespace of the autoscaler"),
-        |it| {
-            let name = &*it.hpa.namespace;
-            Cell::object(name, Reference::new("namespaces", None, name))
-        },
-    ),
-    of(
-        Column::new("name", "NAME", "name of the autoscaler"),
-        |it| Cell::object(&it.hpa.name, it.reference()),
-    ),
-    of(
-        Column::new(
-            "health",
-            "HEALTH",
-            "whether it does its work, as its controller wrote it",
-        ),
-        |it| {
-            let health = Health::of(&it.hpa);
-            Cell::verdict(severity(&health), health.to_string())
-        },
-    ),
-    of(
-        Column::new("value", "VALUE", "value of its first metric")
-            .unit(Unit::Plain)
-            .rank(1),
-        Autoscaler::value,
-    ),
-    of(
-        Column::new("target", "TARGET", "target of its first metric")
-            .unit(Unit::Plain)
-            .rank(2),
-        Autoscaler::target,
-    ),
-    of(
-        Column::new("replicas", "REPLICAS", "current replicas")
-            .unit(Unit::Count)
-            .ordered()
-            .summed(),
-        |it| count(it.hpa.status.replicas),
-    ),
-    of(
-        Column::new(
-            "desired",
-            "DESIRED",
-            "replicas that the controller wants, within its bounds",
-        )
-        .unit(Unit::Count)
-        .ordered()
-        .summed(),
-        |it| count(it.hpa.status.desired),
-    ),
-    of(
-        Column::new("min", "MIN", "minReplicas")
-            .unit(Unit::Count)
-            .rank(4),
-        |it| count(Some(it.hpa.min)),
-    ),
-    of(
-        Column::new("max", "MAX", "maxReplicas")
-            .unit(Unit::Count)
-            .rank(3),
-        |it| count(Some(it.hpa.max)),
-    ),
-    of(
-        Column::new("metrics", "METRICS", "its metrics, the first one first").rank(5),
-        |it| {
-            let names = it.hpa.metrics.iter().map(|metric| metric.source.name());
-            Cell::text(names.collect::<Vec<_>>().join(", "))
-        },
-    ),
-    of(
-        Column::new("scales", "SCALES", "the object whose replicas it sets").rank(6),
-        |it| {
-            let (resource, name) = it.workload.split_once('/').unwrap_or_default();
-            Cell::object(
-                &it.workload,
-                Reference::new(resource, Some(&it.hpa.namespace), name),
-            )
-        },
-    ),
-];
+columns! {
+    AUTOSCALERS_COLUMNS: Autoscaler;
+    "namespace", "NAMESPACE", "namespace of the autoscaler" [] => |it| {
+        let name = &*it.hpa.namespace;
+        Cell::object(name, Reference::new("namespaces", None, name))
+    };
+    "name", "NAME", "name of the autoscaler" [] => |it| Cell::object(&it.hpa.name, it.reference());
+    "health", "HEALTH", "whether it does its work, as its controller wrote it" [] => |it| {
+        let health = Health::of(&it.hpa);
+        Cell::verdict(severity(&health), health.to_string())
+    };
+    "value", "VALUE", "value of its first metric" [unit(Unit::Plain), rank(1)] => Autoscaler::value;
+    "target", "TARGET", "target of its first metric" [unit(Unit::Plain), rank(2)] => Autoscaler::target;
+    "replicas", "REPLICAS", "current replicas"
+        [unit(Unit::Count), ordered(), summed()] => |it| count(it.hpa.status.replicas);
+    "desired", "DESIRED", "replicas that the controller wants, within its bounds"
+        [unit(Unit::Count), ordered(), summed()] => |it| count(it.hpa.status.desired);
+    "min", "MIN", "minReplicas" [unit(Unit::Count), rank(4)] => |it| count(Some(it.hpa.min));
+    "max", "MAX", "maxReplicas" [unit(Unit::Count), rank(3)] => |it| count(Some(it.hpa.max));
+    "metrics", "METRICS", "its metrics, the first one first" [rank(5)] => |it| {
+        let names = it.hpa.metrics.iter().map(|metric| metric.source.name());
+        Cell::text(names.collect::<Vec<_>>().join(", "))
+    };
+    "scales", "SCALES", "the object whose replicas it sets" [rank(6)] => |it| {
+        let (resource, name) = it.workload.split_once('/').unwrap_or_default();
+        Cell::object(&it.workload, Reference::new(resource, Some(&it.hpa.namespace), name))
+    };
+}
 
 fn count(number: Option<i32>) -> Cell {
     Cell::known(

@@ -1,14 +1,13 @@
 //! The columns of `top`: each is declared once, for the table, `--sort-by`, `--sum`,
 //! `--help`, the page and JSON.
 
-use clap::builder::PossibleValuesParser;
+use gpu_metrics::devices::DevicesOf;
 
-use gpu_metrics::devices::{DeviceReport, DevicesOf, IdleTime};
+use crate::devices::idle_for;
+use crate::document::cell::{Cell, Reference, Unit};
+use crate::document::table::{ColumnOf, columns};
 
-use crate::document::cell::{Cell, Object, Reference, Unit};
-use crate::document::table::{Column, ColumnOf, of};
-
-use super::autoscalers::{AUTOSCALERS_COLUMNS, Autoscaler};
+use super::autoscalers::Autoscaler;
 
 /// An object that holds, has or requests GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,243 +19,43 @@ pub(crate) struct Row {
     pub(crate) allocatable: Option<f64>,
 }
 
-/// The columns of objects. Those of [`NODES_ONLY`] and `namespace` are left out where they
-/// say nothing.
-pub(super) const OBJECTS: &[ColumnOf<Row>] = &[
-    of(Column::new("namespace", "NAMESPACE", "namespace of the object"), |row| {
-        let name = row.item.namespace.as_deref();
-        name.map_or_else(|| Cell::text(""), |it| Cell::object(it, namespace(it)))
-    }),
-    of(Column::new("name", "NAME", "name of the object"), name),
-    of(
-        Column::new("allocatable", "ALLOCATABLE", "GPUs that the node offers to pods")
-            .unit(Unit::Count)
-            .ordered()
-            .summed(),
-        |row| Cell::known(row.allocatable, Unit::Count, "its Node is not known"),
-    ),
-    of(
-        Column::new("free", "FREE", "GPUs that no pod holds, at the newest instant")
-            .unit(Unit::Count)
-            .ordered()
-            .summed(),
-        free,
-    ),
-    of(
-        Column::new(
-            "held",
-            "HELD",
-            "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it",
-        )
-        .unit(Unit::Count)
-        .ordered()
-        .summed(),
-        |row| known(row, row.item.held, Unit::Count),
-    ),
-    of(
-        Column::new(
-            "active",
-            "ACTIVE",
-            "held GPUs with a memory bandwidth utilisation above 0, mean over the window",
-        )
-        .unit(Unit::Count)
-        .ordered()
-        .summed()
-        .rank(3),
-        |row| known(row, row.item.active, Unit::Count),
-    ),
-    of(
-        Column::new("idle", "IDLE", "held GPUs that are not active, mean over the window")
-            .unit(Unit::Count)
-            .ordered()
-            .summed()
-            .rank(2),
-        |row| known(row, row.item.idle, Unit::Count),
-    ),
-    of(
-        Column::new(
-            "memoryUtilization",
-            "MEM BW",
-            "memory bandwidth utilisation of the active GPUs, mean over the window; not memory in use",
-        )
-        .unit(Unit::Percent)
-        .ordered(),
-        |row| known(row, row.item.memory_utilization, Unit::Percent),
-    ),
-    of(
-        Column::new("memoryUtilizationNow", "NOW", "MEM BW % at the newest instant")
-            .unit(Unit::Percent)
-            .ordered(),
-        |row| known(row, row.item.memory_utilization_now, Unit::Percent),
-    ),
-    of(
-        Column::new(
-            "gpuUtilization",
-            "GPU",
-            "GPU utilisation of the GPUs on which it is above 0, mean over the window",
-        )
-        .unit(Unit::Percent)
-        .ordered()
-        .rank(5),
-        |row| known(row, row.item.gpu_utilization, Unit::Percent),
-    ),
-    of(
-        Column::new(
-            "memoryUsed",
-            "MEM USED",
-            "framebuffer memory in use, sum of the GPUs, mean over the window",
-        )
-        .unit(Unit::Bytes)
-        .ordered()
-        .summed()
-        .rank(6),
-        |row| known(row, row.item.memory_used.map(|mib| mib * MIB), Unit::Bytes),
-    ),
-    of(
-        Column::new(
-            "power",
-            "POWER",
-            "power, sum of the GPUs, mean over the window; for nodes, of free GPUs too",
-        )
-        .unit(Unit::Watts)
-        .ordered()
-        .summed()
-        .rank(7),
-        |row| known(row, row.item.power, Unit::Watts),
-    ),
-    of(
-        Column::new(
-            "idleFor",
-            "IDLE FOR",
-            "time since one of the held GPUs was active; 0s: one is active; 5m+: five minutes or longer",
-        )
-        .unit(Unit::Seconds)
-        .ordered()
-        .rank(1),
-        |row| idle_for(row.item.idle_since, row.item.no_value.as_deref()),
-    ),
-    of(
-        Column::new("ageSeconds", "SAMPLE AGE", "time since the newest sample")
-            .unit(Unit::Seconds)
-            .rank(4),
-        |row| known(row, row.item.age_seconds, Unit::Seconds),
-    ),
-    of(
-        Column::new(
-            "autoscalers",
-            "HPA",
-            "value/target of the autoscaler's first metric, current → wanted replicas (maximum)",
-        ),
-        |row| match &*row.autoscalers {
-            [] => Cell::absent("no HorizontalPodAutoscaler scales it"),
-            autoscalers => Cell::Objects(autoscalers.iter().map(Autoscaler::object).collect()),
-        },
-    ),
-    of(
-        Column::new(
-            "memoryUtilizationInstants",
-            "WINDOW",
-            "MEM BW % at each instant of the window, in eighths of 100; ·: unknown",
-        )
-        .rank(8),
-        |row| Cell::Instants {
-            values: row.item.memory_utilization_instants.clone(),
-            unit: Unit::Percent,
-        },
-    ),
-];
-
 /// The columns that only nodes have.
 pub(super) const NODES_ONLY: [&str; 2] = ["allocatable", "free"];
 
-/// The columns of GPUs and MIG instances.
-pub(super) const GPUS: &[ColumnOf<DeviceReport>] = &[
-    of(
-        Column::new("node", "NODE", "node of the GPU"),
-        |gpu| match &gpu.node {
-            Some(name) => Cell::object(name, node(name)),
-            None => Cell::absent("its series name no node"),
-        },
-    ),
-    of(
-        Column::new("uuid", "UUID", "UUID, with the MIG instance"),
-        |gpu| {
-            Cell::text(match &gpu.instance {
-                Some(instance) => format!("{} ({instance})", gpu.uuid),
-                None => gpu.uuid.clone(),
-            })
-        },
-    ),
-    of(
-        Column::new("state", "STATE", "what it does now; free: no pod holds it"),
-        |gpu| {
-            Cell::text(match &gpu.silent_since {
-                Some(since) => format!("silent since {since}"),
-                None => gpu.state.replace('-', " "),
-            })
-        },
-    ),
-    of(
-        Column::new(
-            "pods",
-            "POD",
-            "the pods that hold it, as far as you may read them",
-        ),
-        |gpu| match &*gpu.pods {
-            [] if gpu.held == Some(false) => Cell::text("none"),
-            [] => Cell::absent("no pod is named"),
-            pods => Cell::Objects(pods.iter().map(|it| pod(it)).collect()),
-        },
-    ),
-    of(
-        Column::new(
-            "memoryUtilization",
-            "MEM BW",
-            "memory bandwidth utilisation at the newest instant; not memory in use",
-        )
-        .unit(Unit::Percent)
-        .ordered(),
-        |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu)),
-    ),
-    of(
-        Column::new("idleFor", "IDLE FOR", "time since it was active")
-            .unit(Unit::Seconds)
-            .ordered()
-            .rank(1),
-        |gpu| idle_for(gpu.idle_since, gpu.reason.as_deref()),
-    ),
-    of(
-        Column::new("held", "HELD", "whether a pod holds it").rank(3),
-        |gpu| match gpu.held {
-            Some(true) => Cell::text("yes"),
-            Some(false) => Cell::text("no"),
-            None => Cell::absent(reason(gpu)),
-        },
-    ),
-    of(
-        Column::new("model", "MODEL", "model that DCGM reports").rank(4),
-        |gpu| match &gpu.model {
-            Some(model) => Cell::text(model),
-            None => Cell::absent("the exporter reports no model"),
-        },
-    ),
-];
-
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The words of all columns by which rows can be sorted.
-pub(super) fn orders() -> PossibleValuesParser {
-    let objects = OBJECTS.iter().map(|it| &it.column);
-    let gpus = GPUS.iter().map(|it| &it.column);
-    let autoscalers = AUTOSCALERS_COLUMNS.iter().map(|it| &it.column);
-    let all = objects.chain(gpus).chain(autoscalers);
-    let mut words: Vec<String> = Vec::new();
-    for word in all.filter(|it| it.ordered).map(Column::word) {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    PossibleValuesParser::new(words)
+columns! {
+    pub(super) OBJECTS: Row;
+    "namespace", "NAMESPACE", "namespace of the object" [] => namespace;
+    "name", "NAME", "name of the object" [] => name;
+    "allocatable", "ALLOCATABLE", "GPUs that the node offers to pods"
+        [unit(Unit::Count), ordered(), summed()] => |row| Cell::known(row.allocatable, Unit::Count, "its Node is not known");
+    "free", "FREE", "GPUs that no pod holds, at the newest instant"
+        [unit(Unit::Count), ordered(), summed()] => free;
+    "held", "HELD", "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it"
+        [unit(Unit::Count), ordered(), summed()] => |row| known(row, row.item.held, Unit::Count);
+    "active", "ACTIVE", "held GPUs with a memory bandwidth utilisation above 0, mean over the window"
+        [unit(Unit::Count), ordered(), summed(), rank(3)] => |row| known(row, row.item.active, Unit::Count);
+    "idle", "IDLE", "held GPUs that are not active, mean over the window"
+        [unit(Unit::Count), ordered(), summed(), rank(2)] => |row| known(row, row.item.idle, Unit::Count);
+    "memoryUtilization", "MEM BW", "memory bandwidth utilisation of the active GPUs, mean over the window; not memory in use"
+        [unit(Unit::Percent), ordered()] => |row| known(row, row.item.memory_utilization, Unit::Percent);
+    "memoryUtilizationNow", "NOW", "MEM BW % at the newest instant"
+        [unit(Unit::Percent), ordered()] => |row| known(row, row.item.memory_utilization_now, Unit::Percent);
+    "gpuUtilization", "GPU", "GPU utilisation of the GPUs on which it is above 0, mean over the window"
+        [unit(Unit::Percent), ordered(), rank(5)] => |row| known(row, row.item.gpu_utilization, Unit::Percent);
+    "memoryUsed", "MEM USED", "framebuffer memory in use, sum of the GPUs, mean over the window"
+        [unit(Unit::Bytes), ordered(), summed(), rank(6)] => |row| known(row, row.item.memory_used.map(|mib| mib * MIB), Unit::Bytes);
+    "power", "POWER", "power, sum of the GPUs, mean over the window; for nodes, of free GPUs too"
+        [unit(Unit::Watts), ordered(), summed(), rank(7)] => |row| known(row, row.item.power, Unit::Watts);
+    "idleFor", "IDLE FOR", "time since one of the held GPUs was active; 0s: one is active; 5m+: five minutes or longer"
+        [unit(Unit::Seconds), ordered(), rank(1)] => |row| idle_for(row.item.idle_since, reason(row));
+    "ageSeconds", "SAMPLE AGE", "time since the newest sample"
+        [unit(Unit::Seconds), rank(4)] => |row| known(row, row.item.age_seconds, Unit::Seconds);
+    "autoscalers", "HPA", "value/target of the autoscaler's first metric, current → wanted replicas (maximum)"
+        [] => autoscalers;
+    "memoryUtilizationInstants", "WINDOW", "MEM BW % at each instant of the window, in eighths of 100; ·: unknown"
+        [rank(8)] => |row| Cell::Instants { values: row.item.memory_utilization_instants.clone(), unit: Unit::Percent };
 }
 
 /// The columns for `--help`.
@@ -267,6 +66,13 @@ pub(super) fn help() -> String {
     };
     let lines: String = OBJECTS.iter().map(line).collect();
     format!("Columns:{lines}")
+}
+
+fn namespace(row: &Row) -> Cell {
+    match row.item.namespace.as_deref() {
+        Some(name) => Cell::object(name, Reference::new("namespaces", None, name)),
+        None => Cell::text(""),
+    }
 }
 
 fn name(row: &Row) -> Cell {
@@ -280,67 +86,41 @@ fn name(row: &Row) -> Cell {
     Cell::object(text, of)
 }
 
+fn autoscalers(row: &Row) -> Cell {
+    match &*row.autoscalers {
+        [] => Cell::absent("no HorizontalPodAutoscaler scales it"),
+        autoscalers => Cell::Objects(autoscalers.iter().map(Autoscaler::object).collect()),
+    }
+}
+
 fn free(row: &Row) -> Cell {
     let devices = &row.item.devices;
     let is_whole = row.item.device_count == Some(devices.len());
     let held: Option<Vec<bool>> = devices.iter().map(|device| device.held).collect();
-    match held.filter(|_| is_whole) {
-        Some(held) => {
-            let free = held.iter().filter(|held| !**held).count();
-            Cell::number(free as f64, Unit::Count)
-        }
-        None => Cell::absent(
-            row.item
-                .no_value
-                .as_deref()
-                .unwrap_or("the holders of some of them are unknown"),
-        ),
-    }
+    let held = held.filter(|_| is_whole);
+    let free = held.map(|held| held.iter().filter(|held| !**held).count() as f64);
+    let unknown = "the holders of some of them are unknown";
+    let reason = row.item.no_value.as_deref().unwrap_or(unknown);
+    Cell::known(free, Unit::Count, reason)
 }
 
 /// A value of an object; the server gives one reason for all that are unknown.
 fn known(row: &Row, value: Option<f64>, unit: Unit) -> Cell {
-    Cell::known(
-        value,
-        unit,
-        row.item.no_value.as_deref().unwrap_or_default(),
-    )
+    Cell::known(value, unit, reason(row))
 }
 
-fn idle_for(idle: Option<IdleTime>, reason: Option<&str>) -> Cell {
-    match idle {
-        Some(idle) if idle.or_longer => Cell::at_least(idle.seconds, Unit::Seconds),
-        Some(idle) => Cell::number(idle.seconds, Unit::Seconds),
-        None => Cell::absent(reason.unwrap_or_default()),
-    }
-}
-
-fn reason(gpu: &DeviceReport) -> &str {
-    gpu.reason.as_deref().unwrap_or_default()
-}
-
-fn namespace(name: &str) -> Reference {
-    Reference::new("namespaces", None, name)
-}
-
-fn node(name: &str) -> Reference {
-    Reference::new("nodes", None, name)
-}
-
-/// A pod as the server names it: `ml/train-0`.
-fn pod(text: &str) -> Object {
-    let (namespace, name) = text.split_once('/').unwrap_or(("", text));
-    Object {
-        text: text.to_owned(),
-        of: Reference::new("pods", Some(namespace), name),
-    }
+fn reason(row: &Row) -> &str {
+    row.item.no_value.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use gpu_metrics::devices::DeviceReport;
+
     use super::*;
+    use crate::devices::DEVICES;
     use crate::document::table::Table;
 
     fn shown(table: &Table) -> Vec<String> {
@@ -354,9 +134,9 @@ mod tests {
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
         let gpus: Vec<DeviceReport> = serde_json::from_value(listed).unwrap();
-        let cells = shown(&Table::of("GPUs", GPUS, gpus));
+        let cells = shown(&Table::of("GPUs", DEVICES, gpus));
         assert_eq!(cells[2..5], ["active", "ml/train-0", "40.0%"]);
-        assert_eq!(cells[10..13], ["no reading", "–", "–"]);
+        assert_eq!(cells[14..17], ["no reading", "–", "–"]);
     }
 
     #[test]

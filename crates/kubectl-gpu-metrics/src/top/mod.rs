@@ -3,27 +3,20 @@
 pub(super) mod autoscalers;
 pub(super) mod columns;
 pub(super) mod read;
-mod screen;
-
-use std::io::{self, IsTerminal};
-use std::pin::pin;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
+use super::devices::{DEVICES, OF_EXPLANATIONS};
+use super::document::Document;
 use super::document::table::Table;
-use super::document::text::{self, Layout};
-use super::document::{Document, Severity, json};
-use super::interrupts::Signals;
-use super::terminal::{self, print};
+use super::document::text::Layout;
+use super::terminal::{Output, say};
+use super::values::FindingList;
 use cluster_checks::paths::encode;
-use columns::{GPUS, NODES_ONLY, OBJECTS};
-use read::{Found, of_no_node};
-use screen::Screen;
-
-const EVERY: Duration = Duration::from_secs(5);
+use columns::{NODES_ONLY, OBJECTS};
+use read::Found;
 
 /// The most notes that are printed below the table; the others are counted.
 const MOST_NOTES: usize = 4;
@@ -35,17 +28,16 @@ const SHARED: &str =
 const EXAMPLES: &str = "Examples:
   kubectl gpu-metrics top pods -n ml
   kubectl gpu-metrics top workloads -A --sort-by idle --sum
-  kubectl gpu-metrics top nodes --sort-by free";
+  watch kubectl gpu-metrics top nodes --sort-by free";
 
-/// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
-/// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
+/// GPUs by pod, workload, namespace or node, or one by one; and autoscalers.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", columns::help()))]
 pub struct TopArgs {
     /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
     what: What,
-    /// One object: NAME or NAMESPACE/NAME; for workloads also KIND/NAME; for gpus a UUID
+    /// One object: NAME or NAMESPACE/NAME, as in its row; for gpus a UUID or a node
     name: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A')]
@@ -53,8 +45,8 @@ pub struct TopArgs {
     /// Label selector of the objects
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Sort by a column, largest first
-    #[arg(long, value_parser = columns::orders(), value_name = "COLUMN")]
+    /// Sort by the column with this heading, largest first
+    #[arg(long, value_name = "COLUMN")]
     sort_by: Option<String>,
     /// Add a row with the sums of GPUs, memory and power
     #[arg(long)]
@@ -62,11 +54,8 @@ pub struct TopArgs {
     /// Print no column headings
     #[arg(long)]
     no_headers: bool,
-    /// Print once, also on a terminal
-    #[arg(long)]
-    once: bool,
-    /// Output format: a table or JSON
-    #[arg(long, short, value_enum, default_value = "table")]
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -93,13 +82,6 @@ pub(super) enum What {
     /// HorizontalPodAutoscalers, those that need a person first
     #[value(alias = "hpa")]
     Hpas,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    #[default]
-    Table,
-    Json,
 }
 
 impl What {
@@ -130,28 +112,19 @@ impl TopArgs {
         }
     }
 
-    /// Moves the namespace out of the name, and refuses flags without effect.
-    fn read(&mut self) -> Result<(), Failure> {
-        let of_all = !self.what.is_namespaced();
-        let flags = [
-            (of_all && self.cluster.namespace.is_some(), "--namespace"),
-            (of_all && self.all_namespaces, "--all-namespaces"),
-        ];
-        if let Some((_, flag)) = flags.iter().find(|(is_set, _)| *is_set) {
-            return Err(Failure::Usage(format!(
-                "{flag} does not apply here: {}s of the whole cluster are shown: remove it",
-                self.what.singular()
-            )));
+    /// Moves the namespace out of the name: `ml/train-0`. A workload may have its kind, as
+    /// in its row: `ml/deployments.apps/train`.
+    fn with_namespace(mut self) -> Self {
+        let parts = self.name.as_deref().and_then(|it| it.split_once('/'));
+        // A namespace has no dot.
+        let is_one =
+            |(namespace, _): &(&str, &str)| self.what.is_namespaced() && !namespace.contains('.');
+        if let Some((namespace, name)) = parts.filter(is_one) {
+            self.cluster.namespace = Some(namespace.to_owned());
+            self.all_namespaces = false;
+            self.name = Some(name.to_owned());
         }
-        if let Some(name) = &self.name {
-            let (namespace, name) = read::named(self.what, name);
-            if let Some(namespace) = namespace {
-                self.all_namespaces = false;
-                self.cluster.namespace = Some(namespace);
-            }
-            self.name = Some(name);
-        }
-        Ok(())
+        self
     }
 
     /// The namespace of the rows; `None`: all namespaces, or rows without a namespace.
@@ -165,67 +138,27 @@ impl TopArgs {
         let selector = self.selector.as_deref().unwrap_or_default();
         format!("labelSelector={}", encode(selector))
     }
-
-    /// The layout of a terminal, or of a pipe.
-    fn layout(&self) -> Layout {
-        Layout {
-            width: terminal::size().map(|(columns, _)| columns),
-            headings: !self.no_headers,
-            notes: MOST_NOTES,
-            ..Layout::default()
-        }
-    }
 }
 
-/// Prints the table once, or redraws it on a terminal.
-pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
-    args.read()?;
+/// Prints the table.
+pub async fn run(args: TopArgs) -> Result<(), Failure> {
+    let args = args.with_namespace();
     let cluster = args.cluster.connect().await?;
-    if args.output == Output::Table && io::stdout().is_terminal() && !args.once {
-        return live(&args, &cluster).await;
-    }
     let (document, unread) = read(&args, &cluster).await?;
-    let text = match args.output {
-        Output::Json => serde_json::to_string_pretty(&json::value(&document))?,
-        Output::Table => text::lines(&document, &args.layout()).join("\n"),
+    let layout = Layout {
+        headings: !args.no_headers,
+        notes: MOST_NOTES,
+        ..Layout::default()
     };
-    print(&text);
+    say(&document, args.output, layout)?;
     unread.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
-/// Redraws the table every [`EVERY`]. While the server does not answer, the last table
-/// stays, with the error above.
-async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
-    let mut end = pin!(signals.wait());
-    let (mut shown, mut failed) = tokio::select! {
-        read = read(args, cluster) => read?,
-        () = &mut end => return Ok(()),
-    };
-    let broken = |error: io::Error| Failure::Failed(error.to_string());
-    let screen = Screen::enter().map_err(broken)?;
-    loop {
-        let mut drawn = Document::new(&shown.title);
-        if let Some(why) = &failed {
-            drawn.verdict(Severity::Error, why);
-        }
-        drawn.blocks.extend(shown.blocks.iter().cloned());
-        screen.draw(&drawn, args.layout()).map_err(broken)?;
-        let next = async {
-            tokio::time::sleep(EVERY).await;
-            read(args, cluster).await
-        };
-        tokio::select! {
-            read = next => match read {
-                Ok(read) => (shown, failed) = read,
-                Err(error) => failed = Some(error.to_string()),
-            },
-            () = &mut end => return Ok(()),
-        }
-    }
-}
-
 /// The document, and why no row has a value, if GPU data cannot be read.
+///
+/// # Errors
+/// When the list cannot be read, and when it would be empty because GPU data cannot be
+/// read: an empty table would mean that there are no GPUs.
 pub(super) async fn read(
     args: &TopArgs,
     cluster: &Cluster,
@@ -233,8 +166,14 @@ pub(super) async fn read(
     if args.what == What::Hpas {
         return Ok((autoscalers(args, cluster).await?, None));
     }
-    let found = Found::read(args, cluster).await?;
-    let unread = found.unread.clone();
+    let data = FindingList::read(cluster).await.ok();
+    let found = Found::read(args, cluster, data.as_ref()).await?;
+    let unread = found.trouble.as_ref().map(ToString::to_string);
+    if let Some(why) = &unread
+        && (found.rows.is_empty() || args.what == What::Gpus)
+    {
+        return Err(Failure::Failed(why.clone()));
+    }
     Ok((document(found, args)?, unread))
 }
 
@@ -246,9 +185,8 @@ pub(super) async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Doc
         autoscalers.retain(|it| it.hpa.name == *name);
     }
     if autoscalers.is_empty() && found.notes.is_empty() {
-        found
-            .notes
-            .insert("there is no HorizontalPodAutoscaler".to_owned());
+        let none = "there is no HorizontalPodAutoscaler".to_owned();
+        found.notes.insert(none);
     }
     let mut document = Document::new(format!("Autoscalers{}", place(args)));
     let table = autoscalers::table(autoscalers, args.all_namespaces);
@@ -316,7 +254,7 @@ fn objects(found: &mut Found, args: &TopArgs) -> Table {
 fn gpus(found: &mut Found, args: &TopArgs) -> Result<Table, Failure> {
     let mut gpus = found.gpus();
     if let (None, None) = (&args.name, &args.selector) {
-        let unlisted = of_no_node(found.device_count, gpus.len());
+        let unlisted = found.of_no_node(gpus.len());
         found.notes.extend(unlisted);
     }
     if let Some(name) = &args.name {
@@ -328,7 +266,9 @@ fn gpus(found: &mut Found, args: &TopArgs) -> Result<Table, Failure> {
             )));
         }
     }
-    Ok(Table::of("GPUs at the newest instant", GPUS, gpus))
+    let mut table = Table::of("GPUs at the newest instant", DEVICES, gpus);
+    OF_EXPLANATIONS.iter().for_each(|name| table.remove(name));
+    Ok(table)
 }
 
 #[cfg(test)]
@@ -337,6 +277,7 @@ mod tests {
 
     use super::columns::Row;
     use super::*;
+    use crate::document::text;
     use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::FakeKube;
@@ -345,6 +286,11 @@ mod tests {
     async fn cluster(kube: &FakeKube) -> Cluster {
         let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
+    }
+
+    async fn found(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
+        let data = FindingList::read(cluster).await.ok();
+        Found::read(args, cluster, data.as_ref()).await
     }
 
     #[tokio::test]
@@ -356,7 +302,7 @@ mod tests {
         }
         let rows = |what, everywhere| {
             let (args, cluster) = (TopArgs::all(what, everywhere, None), &cluster);
-            async move { Found::read(&args, cluster).await }
+            async move { read(&args, cluster).await }
         };
         let skipped = json!([{"what": "data", "codes": ["GM401"], "reason": "Prometheus is away", "remedy": "start it"}]);
         let findings = &format!("{CUSTOM}/findings");
@@ -374,10 +320,13 @@ mod tests {
             assert_eq!(failure.to_string(), said, "{what:?}");
         }
         kube.document(findings, json!({"items": [], "skipped": []}));
-        let found = rows(What::Pods, false).await.unwrap();
-        assert_eq!(found.unread, None);
-        let mut notes = found.notes.iter();
-        assert!(notes.any(|it| it.starts_with("no object in namespace ml")));
+        let (document, unread) = rows(What::Pods, false).await.unwrap();
+        assert_eq!(unread, None);
+        let lines = text::lines(&document, &Layout::default());
+        assert!(
+            lines[0].starts_with("no object in namespace ml"),
+            "{lines:?}"
+        );
     }
 
     #[tokio::test]
@@ -397,10 +346,10 @@ mod tests {
         });
         let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
         kube.document(hpas, json!({"metadata": {}, "items": [hpa]}));
-        let found = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
-        let found = found.unwrap();
-        let [a, b] = &found.rows[..] else {
-            panic!("{found:?}")
+        let of_pods = found(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let of_pods = of_pods.unwrap();
+        let [a, b] = &of_pods.rows[..] else {
+            panic!("{of_pods:?}")
         };
         let (of_a, of_b) = (&a.item, &b.item);
         assert_eq!(
@@ -409,7 +358,7 @@ mod tests {
         );
         assert_eq!(of_a.memory_utilization_instants, [Some(40.0), None]);
         assert_eq!((of_b.held, b.autoscalers.len()), (None, 0));
-        assert!(found.notes.contains("so it is"));
+        assert!(of_pods.notes.contains("so it is"));
         let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
         let nodes = [
             node("own", "example.com/a100"),
@@ -421,9 +370,9 @@ mod tests {
         kube.document(&format!("{CUSTOM}/findings"), said);
         let listed = json!({"deviceCount": 1, "items": [{"resource": "nodes", "name": "zoe"}]});
         kube.document(&format!("{CUSTOM}/devices"), listed);
-        let found = Found::read(&TopArgs::all(What::Nodes, true, None), &cluster).await;
-        let found = found.unwrap();
-        let rows = found.rows.iter();
+        let of_nodes = found(&TopArgs::all(What::Nodes, true, None), &cluster).await;
+        let of_nodes = of_nodes.unwrap();
+        let rows = of_nodes.rows.iter();
         let nodes: Vec<_> = rows.map(|row| (&*row.item.name, row.allocatable)).collect();
         assert_eq!(nodes, [("own", Some(1.0)), ("zoe", None)]);
     }
@@ -441,9 +390,9 @@ mod tests {
             ..TopArgs::all(What::Pods, false, None)
         };
         let said = "no pod web of namespace ml holds reported GPUs or requests GPUs";
-        let notes = Found::read(&named("web"), &cluster).await.unwrap().notes;
+        let notes = found(&named("web"), &cluster).await.unwrap().notes;
         assert!(notes.iter().any(|it| it == said), "{notes:?}");
-        let failed = Found::read(&named("nope"), &cluster).await;
+        let failed = found(&named("nope"), &cluster).await;
         assert!(failed.unwrap_err().to_string().starts_with("no pod nope"));
     }
 
@@ -453,7 +402,7 @@ mod tests {
         let cluster = cluster(&kube).await;
         let well = json!({"items": [], "skipped": []});
         kube.document(&format!("{CUSTOM}/findings"), well);
-        let failed = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let failed = found(&TopArgs::all(What::Pods, false, None), &cluster).await;
         let said = failed.unwrap_err().to_string();
         assert!(said.contains("upgrade gpu-metrics-apiserver"), "{said}");
     }
@@ -480,7 +429,7 @@ mod tests {
                 sum: true,
                 ..TopArgs::all(What::Pods, false, Some(word))
             };
-            document(found, &args).map(|it| text::lines(&it, &args.layout()))
+            document(found, &args).map(|it| text::lines(&it, &Layout::default()))
         };
         let lines = sorted("idle-for").unwrap();
         let names = lines.iter().map(|line| line.split(' ').next().unwrap());

@@ -6,7 +6,6 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Node;
 use serde::de::DeserializeOwned;
 
-use apimachinery::kinds::Kind;
 use cluster_checks::paths::{autoscalers, encode, within};
 use cluster_state::error::CallError;
 use findings::target::provided;
@@ -15,11 +14,9 @@ use gpu_metrics::explain::HOLDERS_UNNAMED;
 use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
-use crate::check::live::{UNREAD, trouble};
 use crate::cluster::Cluster;
 use crate::explain::failure;
-use crate::kinds;
-use crate::values::{CUSTOM, FindingList, List};
+use crate::values::{CUSTOM, FindingList, List, Trouble};
 
 use super::autoscalers::Autoscaler;
 use super::columns::Row;
@@ -37,36 +34,61 @@ pub(crate) struct Found {
     /// Notes on missing values.
     pub(crate) notes: BTreeSet<String>,
     /// Why no row has a value, if GPU data cannot be read.
-    pub(crate) unread: Option<String>,
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Found {
-    /// The rows that are asked for, by namespace and name.
-    ///
-    /// # Errors
-    /// When the list cannot be read, and when it would be empty because GPU data cannot be
-    /// read: an empty table would mean that there are no GPUs.
-    pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
-        let mut found = match rows(args, cluster).await {
-            Err(refused @ Failure::Refused(_)) => return Err(refused),
-            found => found,
+    /// The rows that are asked for, by namespace and name; `data` is what the server says
+    /// about its data, if the user may read it.
+    pub(crate) async fn read(
+        args: &TopArgs,
+        cluster: &Cluster,
+        data: Option<&FindingList>,
+    ) -> Result<Self, Failure> {
+        let trouble = data.and_then(FindingList::trouble);
+        let list = list(args, cluster)
+            .await
+            .map_err(|failure| match (failure, &trouble) {
+                (Failure::Failed(_), Some(trouble)) => Failure::Failed(trouble.to_string()),
+                (failure, _) => failure,
+            })?;
+        let is_clear = list.items.iter().any(|item| item.held.is_some());
+        let mut found = Self {
+            device_count: list.device_count.unwrap_or_default(),
+            trouble: trouble.filter(|_| !is_clear),
+            ..Self::default()
         };
-        let is_clear = |found: &Self| found.rows.iter().any(|row| row.item.held.is_some());
-        if found.as_ref().is_ok_and(is_clear) {
-            return found;
+        let namespace = args.namespace(cluster);
+        let autoscalers = match args.what.is_namespaced() {
+            true => found.autoscalers(cluster, namespace).await?,
+            false => Vec::new(),
+        };
+        let row = |item: DevicesOf| Row {
+            autoscalers: of_item(&autoscalers, &item),
+            item,
+            allocatable: None,
+        };
+        found.rows = list.items.into_iter().map(row).collect();
+        if matches!(args.what, What::Nodes | What::Gpus) {
+            // The default GPU resources apply if the configuration cannot be read.
+            let resources = data.map_or_else(GpuResources::default, FindingList::gpu_resources);
+            found.add_nodes(args, cluster, &resources).await?;
         }
-        let Some((cause, remedy)) = trouble(cluster).await else {
-            return found;
-        };
-        let unread = format!("{UNREAD}: {cause}: {remedy}");
-        match &mut found {
-            Ok(found) if args.what != What::Gpus && !found.rows.is_empty() => {
-                found.notes.clear();
-                found.unread = Some(unread);
+        match &args.name {
+            // Each GPU has a name of its own.
+            _ if args.what == What::Gpus || found.trouble.is_some() => {}
+            Some(name) => found.keep(args, name, cluster).await?,
+            None if found.rows.is_empty() => {
+                let said = nothing(namespace, args.selector.as_deref());
+                found.notes.insert(said);
             }
-            _ => return Err(Failure::Failed(unread)),
+            None => {}
         }
-        found
+        if args.what != What::Gpus && found.trouble.is_none() {
+            let reasons = found.rows.iter().map(|row| &row.item.no_value);
+            found.notes.extend(reasons.flatten().cloned());
+        }
+        Ok(found)
     }
 
     /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
@@ -82,28 +104,6 @@ impl Found {
             }
         }
         gpus
-    }
-
-    /// Adds what the cluster says about nodes, and a row for each node with GPUs that the
-    /// server does not list.
-    fn add(&mut self, mut allocatable: BTreeMap<String, f64>) {
-        for row in &mut self.rows {
-            row.allocatable = allocatable.remove(&row.item.name);
-        }
-        let unknown = allocatable.into_iter().map(|(name, gpus)| Row {
-            item: DevicesOf {
-                no_value: Some(format!(
-                    "no GPU of node {name} is reported: check dcgm-exporter there"
-                )),
-                resource: "nodes".to_owned(),
-                name,
-                ..DevicesOf::default()
-            },
-            allocatable: Some(gpus),
-            ..Row::default()
-        });
-        self.rows.extend(unknown);
-        self.rows.sort_by(|a, b| a.item.name.cmp(&b.item.name));
     }
 
     /// Keeps the named row.
@@ -166,65 +166,52 @@ impl Found {
         Ok(read)
     }
 
-    /// The GPUs that each node offers to pods, by the node's name.
-    async fn allocatable(
+    /// Adds the GPUs that nodes offer to pods, and a row for each node with GPUs that the
+    /// server does not list.
+    async fn add_nodes(
         &mut self,
         args: &TopArgs,
         cluster: &Cluster,
-    ) -> Result<BTreeMap<String, f64>, Failure> {
-        // The default GPU resources apply if the findings cannot be read.
-        let said = FindingList::read(cluster).await;
-        let resources = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
+        resources: &GpuResources,
+    ) -> Result<(), Failure> {
         let path = format!("/api/v1/nodes?{}", args.labels());
         let nodes: Vec<Node> = self.list(cluster, &path).await?;
         let offered = nodes.into_iter().filter_map(|node| {
-            let gpus: u32 = provided(&resources, &node).devices.values().sum();
+            let gpus: u32 = provided(resources, &node).devices.values().sum();
             let name = node.metadata.name.filter(|_| gpus > 0)?;
             Some((name, f64::from(gpus)))
         });
-        Ok(offered.collect())
-    }
-}
-
-/// The rows, also where GPU data cannot be read.
-pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
-    let list = list(args, cluster).await?;
-    let mut found = Found {
-        device_count: list.device_count.unwrap_or_default(),
-        ..Found::default()
-    };
-    let namespace = args.namespace(cluster);
-    let autoscalers = match args.what.is_namespaced() {
-        true => found.autoscalers(cluster, namespace).await?,
-        false => Vec::new(),
-    };
-    let row = |item: DevicesOf| Row {
-        autoscalers: of_item(&autoscalers, &item),
-        item,
-        allocatable: None,
-    };
-    found.rows = list.items.into_iter().map(row).collect();
-    if matches!(args.what, What::Nodes | What::Gpus) {
-        let allocatable = found.allocatable(args, cluster).await?;
-        found.add(allocatable);
-    }
-    match &args.name {
-        Some(name) if args.what != What::Gpus => found.keep(args, name, cluster).await?,
-        None if found.rows.is_empty() => {
-            let said = nothing(namespace, args.selector.as_deref());
-            found.notes.insert(said);
+        let mut allocatable: BTreeMap<String, f64> = offered.collect();
+        for row in &mut self.rows {
+            row.allocatable = allocatable.remove(&row.item.name);
         }
-        _ => {}
+        let unlisted = allocatable.into_iter().map(|(name, gpus)| Row {
+            item: DevicesOf {
+                no_value: Some(format!(
+                    "no GPU of node {name} is reported: check dcgm-exporter there"
+                )),
+                resource: "nodes".to_owned(),
+                name,
+                ..DevicesOf::default()
+            },
+            allocatable: Some(gpus),
+            ..Row::default()
+        });
+        self.rows.extend(unlisted);
+        self.rows.sort_by(|a, b| a.item.name.cmp(&b.item.name));
+        Ok(())
     }
-    if args.what != What::Gpus {
-        let reasons = found.rows.iter().map(|row| &row.item.no_value);
-        found.notes.extend(reasons.flatten().cloned());
+
+    /// A note on GPUs that are not listed because their series name no node.
+    pub(crate) fn of_no_node(&self, listed: usize) -> Option<String> {
+        let more = self.device_count.saturating_sub(listed);
+        (more > 0)
+            .then(|| format!("GPUs without a node in their series, which are not listed: {more}"))
     }
-    Ok(found)
 }
 
 /// The server's list of devices.
-pub(crate) async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList, Failure> {
+async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList, Failure> {
     // The list by node has each GPU as a device.
     let by = match args.what {
         What::Gpus => What::Nodes,
@@ -249,38 +236,6 @@ fn of_item(autoscalers: &[Autoscaler], item: &DevicesOf) -> Vec<Autoscaler> {
     autoscalers.iter().filter(is_of).cloned().collect()
 }
 
-/// A note on GPUs that are not listed because their series name no node.
-pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
-    let more = all.checked_sub(listed).filter(|more| *more > 0)?;
-    Some(format!(
-        "GPUs without a node in their series, which are not listed: {more}"
-    ))
-}
-
-/// Splits a name into its namespace, if it has one, and the name as in rows. For pods it
-/// is `train-0` or `ml/train-0`; for workloads also `deploy/train` or `ml/deploy/train`.
-pub(crate) fn named(what: What, name: &str) -> (Option<String>, String) {
-    let own = || (None, name.to_owned());
-    let Some((before, bare)) = name.rsplit_once('/') else {
-        return own();
-    };
-    match what {
-        What::Pods | What::Hpas => (Some(before.to_owned()), bare.to_owned()),
-        What::Workloads => {
-            let parts = before.rsplit_once('/');
-            let (namespace, kind) = parts.map_or((None, before), |(of, kind)| (Some(of), kind));
-            let known = kinds::known().of_request(kind).map(Kind::resource);
-            // A resource of another group has a dot, and a namespace has none.
-            let resource = known.or_else(|| kind.contains('.').then(|| kind.into()));
-            match resource {
-                Some(resource) => (namespace.map(str::to_owned), format!("{resource}/{bare}")),
-                None => (Some(before.to_owned()), bare.to_owned()),
-            }
-        }
-        What::Namespaces | What::Nodes | What::Gpus => own(),
-    }
-}
-
 /// The text in place of an empty table; `namespace` is the one that was searched.
 fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
     let labels = selector.map_or_else(String::new, |it| format!(" with the labels {it}"));
@@ -298,28 +253,31 @@ mod tests {
 
     #[test]
     fn a_name_may_have_its_namespace_and_its_kind() {
-        let (pods, workloads) = (What::Pods, What::Workloads);
         for (what, name, namespace, own) in [
-            (pods, "train-0", None, "train-0"),
-            (pods, "ml/train-0", Some("ml"), "train-0"),
-            (workloads, "ml/train", Some("ml"), "train"),
+            (What::Pods, "train-0", None, "train-0"),
+            (What::Pods, "ml/train-0", Some("ml"), "train-0"),
+            (What::Workloads, "ml/train", Some("ml"), "train"),
             (
-                workloads,
-                "deployment/train",
+                What::Workloads,
+                "deployments.apps/train",
                 None,
                 "deployments.apps/train",
             ),
-            (workloads, "ml/job/train", Some("ml"), "jobs.batch/train"),
             (
-                workloads,
+                What::Workloads,
                 "ml/rollouts.argoproj.io/train",
                 Some("ml"),
                 "rollouts.argoproj.io/train",
             ),
             (What::Nodes, "a/b", None, "a/b"),
         ] {
-            let wanted = (namespace.map(str::to_owned), own.to_owned());
-            assert_eq!(named(what, name), wanted, "{name}");
+            let named = TopArgs {
+                name: Some(name.to_owned()),
+                ..TopArgs::all(what, false, None)
+            };
+            let read = named.with_namespace();
+            let said = (read.cluster.namespace.as_deref(), read.name.as_deref());
+            assert_eq!(said, (namespace, Some(own)), "{name}");
         }
     }
 

@@ -10,14 +10,15 @@ use maud::{DOCTYPE, Markup, html};
 use super::Source;
 use super::query::{Query, link};
 use crate::Failure;
-use crate::check::live::{UNREAD, trouble};
 use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Reference};
 use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
+use crate::explain::failure;
 use crate::kinds::AUTOSCALERS;
 use crate::top::read::Found;
 use crate::top::{TopArgs, What};
+use crate::values::{FindingList, Trouble, UNREAD};
 
 /// Advice for a user without a right to all namespaces.
 const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
@@ -51,21 +52,12 @@ pub(super) const NAMESPACES: Tab = tab("namespaces", "Namespaces", false, 5);
 pub(super) const HPAS: Tab = tab("hpas", "Autoscalers", true, 5);
 pub(super) const FINDINGS: Tab = tab("findings", "Findings", true, 60);
 pub(super) const SOURCES: Tab = tab("sources", "Sources", false, 5);
-pub(super) const CONFIGURATION: Tab = tab("configuration", "Configuration", false, 60);
 pub(super) const WHY: Tab = tab("why", "Why this value", false, 5);
 pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 5);
 pub(super) const CHECK: Tab = tab("check", "Check", false, 0);
 
-const TABS: [Tab; 9] = [
-    FLEET,
-    GPUS,
-    WORKLOADS,
-    PODS,
-    NAMESPACES,
-    HPAS,
-    FINDINGS,
-    SOURCES,
-    CONFIGURATION,
+const TABS: [Tab; 8] = [
+    FLEET, GPUS, WORKLOADS, PODS, NAMESPACES, HPAS, FINDINGS, SOURCES,
 ];
 
 /// The request for a page.
@@ -78,8 +70,8 @@ pub(super) struct Ask {
     pub(super) query: Query,
     tab: Tab,
     cluster_name: Arc<str>,
-    /// Why GPU data is missing, and the remedy.
-    trouble: Option<(String, String)>,
+    /// What the server says about its data.
+    pub(super) data: Result<FindingList, Failure>,
 }
 
 impl Ask {
@@ -92,9 +84,11 @@ impl Ask {
         };
         let default = &source.cluster.namespace;
         let cluster = source.cluster.within(namespace.as_ref().unwrap_or(default));
-        let trouble = match tab {
-            CHECK => None,
-            _ => trouble(&cluster).await,
+        let data = match tab {
+            CHECK => Ok(FindingList::default()),
+            _ => FindingList::read(&cluster)
+                .await
+                .map_err(|error| failure(&error)),
         };
         Self {
             cluster,
@@ -102,7 +96,7 @@ impl Ask {
             query,
             tab,
             cluster_name: Arc::clone(&source.name),
-            trouble,
+            data,
         }
     }
 
@@ -111,12 +105,13 @@ impl Ask {
         TopArgs::all(what, self.namespace.is_none(), self.query.word("sort"))
     }
 
-    /// Without remarks on missing values, where all values are missing for one reason.
-    pub(super) fn noted(&self, mut found: Found) -> Found {
-        if self.trouble.is_some() {
-            found.notes.clear();
-        }
-        found
+    pub(super) async fn rows(&self, args: &TopArgs) -> Result<Found, Failure> {
+        Found::read(args, &self.cluster, self.data.as_ref().ok()).await
+    }
+
+    /// Why GPU data is missing.
+    fn trouble(&self) -> Option<Trouble> {
+        self.data.as_ref().ok()?.trouble()
     }
 
     pub(super) fn need(&self, name: &str) -> Result<&str, Failure> {
@@ -145,7 +140,7 @@ impl Ask {
             }
         };
         let main = html! {
-            @if let Some((cause, remedy)) = &self.trouble {
+            @if let Some(Trouble { cause, remedy }) = self.trouble() {
                 (alert(&html! { strong { (UNREAD) ". " } (cause) ": " (remedy) }))
             }
             h1 { (title) }
@@ -173,7 +168,7 @@ impl Ask {
     /// The first numbers of a document; a screen reader announces their changes.
     /// Rows that could not be read are not reported as zero.
     fn status(&self, document: &Document) -> String {
-        if self.trouble.is_some() {
+        if self.trouble().is_some() {
             return UNREAD.to_owned();
         }
         let facts = document.blocks.iter().find_map(|block| match block {

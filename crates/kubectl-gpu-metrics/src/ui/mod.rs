@@ -38,8 +38,7 @@ use super::terminal::print;
 use super::top::What;
 use super::{Failure, number};
 use frame::{
-    Ask, CHECK, CONFIGURATION, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, SOURCES, Tab,
-    WHY, WORKLOADS,
+    Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, SOURCES, Tab, WHY, WORKLOADS,
 };
 use guard::{Admission, Guard};
 use query::{Query, link};
@@ -199,7 +198,6 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .merge(page(FINDINGS, pages::findings))
         .merge(page(CHECK, pages::check))
         .merge(page(SOURCES, pages::sources))
-        .merge(page(CONFIGURATION, pages::configuration))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),
@@ -247,4 +245,24 @@ where
 /// The built-in metrics of objects.
 fn metrics() -> Vec<String> {
     built_in().into_iter().map(|spec| spec.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster_state::testing::fake_kube::FakeKube;
+
+    #[tokio::test]
+    async fn the_first_page_is_the_one_that_was_recorded() {
+        let kube = FakeKube::start().await;
+        let source = Source {
+            cluster: crate::tests::recorded(&kube).await,
+            namespace: None,
+            name: "test".into(),
+        };
+        let ask = Ask::new(FLEET, &source, &Uri::from_static("/")).await;
+        let document = pages::fleet(Arc::new(ask)).await.unwrap();
+        let changed = crate::tests::changed("fleet", &document);
+        assert!(changed.is_empty(), "{}", changed.join("\n\n"));
+    }
 }

@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
-use findings::names::hint;
 use hpa::hpa::MetricSource;
 use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, TargetScale};
 
@@ -17,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::{EXTERNAL, Item, List, of_object};
-use cluster_checks::paths::{self, encode, within};
+use cluster_checks::paths::{self, encode};
 
 use super::FlagArgs;
 
@@ -44,15 +43,8 @@ impl Reading {
         flags: &FlagArgs,
     ) -> Result<Self, Failure> {
         let base = paths::autoscalers(Some(namespace));
-        let object = match cluster.read(&format!("{base}/{}", encode(name))).await {
-            Err(CallError::NotFound(said)) => {
-                let all = cluster.read::<List<HorizontalPodAutoscaler>>(&base).await;
-                let all = all.map_or_else(|_| Vec::new(), |list| list.items);
-                let names = all.iter().filter_map(|it| it.metadata.name.as_deref());
-                return Err(Failure::Failed(format!("{said}{}", hint(name, names))));
-            }
-            read => read.map_err(|error| failure(&error))?,
-        };
+        let object = cluster.read(&format!("{base}/{}", encode(name))).await;
+        let object: HorizontalPodAutoscaler = object.map_err(|error| failure(&error))?;
         let hpa = Hpa::try_from(&object).map_err(Failure::Failed)?;
         let minor = paths::minor_version(&cluster.client).await;
         Ok(Self {
@@ -72,18 +64,10 @@ impl Reading {
 }
 
 async fn inputs(cluster: &Cluster, namespace: &str, hpa: &Hpa) -> Result<Inputs, String> {
-    let (version, name) = (hpa.scaled.api_version.as_deref(), encode(&hpa.scaled.name));
+    let version = hpa.scaled.api_version.as_deref();
     let kind = kind(cluster, version, &hpa.scaled.kind).await?;
-    let root = match &*kind.group {
-        "" => "/api/v1".to_owned(),
-        _ => format!("/apis/{}", kind.api_version()),
-    };
-    let path = format!(
-        "{root}/{}{}/{name}/scale",
-        within(Some(namespace)),
-        kind.plural
-    );
-    let scale: ApiScale = read(cluster, &path).await?;
+    let path = kinds::path(&kind, Some(namespace), &hpa.scaled.name);
+    let scale: ApiScale = read(cluster, &format!("{path}/scale")).await?;
     let status = scale.status.unwrap_or_default();
     let selector = status.selector.filter(|it| !it.is_empty());
     let selector = selector.ok_or("the scale of the target has no selector")?;

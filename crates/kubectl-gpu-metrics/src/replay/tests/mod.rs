@@ -15,6 +15,7 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
 use hpa::{ControllerFlags, Hpa};
 
+use super::past::changes;
 use super::{Figures, Moment, Past, Plan, Tick, Trial};
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
@@ -23,7 +24,7 @@ const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 const READY_AFTER: Duration = Duration::from_secs(20);
 
 /// A Pods metric with this target, in percent of each GPU.
-pub(crate) fn pods(target: &str) -> Value {
+fn pods(target: &str) -> Value {
     json!({"type": "Pods", "pods": {
         "metric": {"name": "gpu_memory_utilization"},
         "target": {"type": "AverageValue", "averageValue": target},
@@ -42,13 +43,13 @@ fn object(metrics: &Value, behavior: &Value) -> HorizontalPodAutoscaler {
     .unwrap()
 }
 
-pub(crate) fn plan(metrics: &Value, behavior: &Value) -> Plan {
+fn plan(metrics: &Value, behavior: &Value) -> Plan {
     let hpa = Hpa::try_from(&object(metrics, behavior)).unwrap();
     Plan::read(hpa, "default").unwrap()
 }
 
 /// A demand for each second, and the initial pods.
-pub(crate) fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
+fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
     let moment = |demand| Moment {
         demand,
         pods,
@@ -87,11 +88,12 @@ fn trial<'t>(plan: &'t Plan, past: &'t Past) -> Trial<'t> {
     }
 }
 
-/// Changes of the replicas, including the first, by seconds since the start.
+/// Changes of the replicas, by seconds since the start.
 fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
-    let runs = ticks.chunk_by(|one, next| one.replicas == next.replicas);
-    let firsts = runs.map(|run| (run[0].at.since(START).as_secs(), run[0].replicas));
-    firsts.collect()
+    let changes = changes(ticks).into_iter();
+    changes
+        .map(|(at, replicas)| (at.since(START).as_secs(), replicas))
+        .collect()
 }
 
 /// The figures at a price of 2 for a GPU hour.

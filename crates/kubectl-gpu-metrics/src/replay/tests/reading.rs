@@ -138,6 +138,20 @@ fn conservation_is_computed_from_changes_of_the_replicas() {
     assert_eq!(Conservation::of(&nothing_changed, STEP), None);
 }
 
+/// A GPU of demand is 10 requests, so 30 requests are 3 GPUs.
+#[test]
+fn another_measure_replaces_the_demand_of_saturated_gpus() {
+    let mut past = past(2, [Some(1.0), Some(2.0), Some(2.0)]);
+    for moment in &mut past.moments[1..] {
+        moment.censored = true;
+    }
+    assert!(past.clone().calibrate(&[None, None, None]).is_none());
+    let factor = past.calibrate(&[Some(10.0), Some(30.0), None]).unwrap();
+    assert!((factor - 0.1).abs() < 1e-12);
+    assert!((past.moments[1].demand.unwrap() - 3.0).abs() < 1e-12);
+    assert!(!past.moments[1].censored && past.moments[2].censored);
+}
+
 #[test]
 fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
     let of = |metric: Value| {
@@ -190,4 +204,14 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
             .unwrap()
             .looks_at_namespace()
     );
+}
+
+#[test]
+fn the_replicas_that_are_needed_follow_from_the_target() {
+    let mean = plan(&pods("50"), &Value::Null);
+    assert_eq!(mean.needed(4.0, 9.0, 1.0), Some(8));
+    assert_eq!(mean.needed(4.01, 0.0, 1.0), Some(9));
+    assert_eq!(mean.needed(4.0, 0.0, 8.0), Some(1));
+    assert_eq!(mean.needed(0.0, 0.0, 1.0), Some(1));
+    assert_eq!(mean.needed(1000.0, 0.0, 1.0), Some(30));
 }

@@ -1,0 +1,3 @@
+//! Charts as SVG, without a script. The page has the styles.
+
+pub(crate) mod lines;

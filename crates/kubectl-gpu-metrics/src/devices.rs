@@ -1,0 +1,118 @@
+//! The columns of GPUs and MIG instances, in lists and in explanations.
+
+use gpu_metrics::devices::{DeviceReport, IdleTime};
+use gpu_metrics::explain::{ExplainedReading, ReadingOutcome};
+
+use crate::document::Severity;
+use crate::document::cell::{Cell, Object, Reference, Unit};
+use crate::document::table::columns;
+
+/// The columns that only an explanation fills, and those that only a list fills.
+pub(super) const OF_EXPLANATIONS: [&str; 1] = ["readings"];
+pub(super) const OF_LISTS: [&str; 2] = ["memoryUtilization", "idleFor"];
+
+columns! {
+    pub(super) DEVICES: DeviceReport;
+    "node", "NODE", "node of the GPU" [rank(2)] => |gpu| node(gpu);
+    "uuid", "UUID", "UUID, with the MIG instance" [] => |gpu| Cell::text(uuid(gpu));
+    "state", "STATE", "what it does now, or its reading at the last instant; free: no pod holds it"
+        [] => state;
+    "pods", "POD", "the pods that hold it, as far as you may read them" [] => pods;
+    "memoryUtilization", "MEM BW", "memory bandwidth utilisation at the newest instant; not memory in use"
+        [unit(Unit::Percent), ordered()] => |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu));
+    "idleFor", "IDLE FOR", "time since it was active"
+        [unit(Unit::Seconds), ordered(), rank(1)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
+    "readings", "WINDOW", "its reading at each instant" [rank(3)] => |gpu| Cell::Instants {
+        values: gpu.readings.iter().map(|reading| reading.number).collect(),
+        unit: Unit::Plain,
+    };
+    "model", "MODEL", "model that DCGM reports"
+        [rank(4)] => |gpu| text(gpu.model.as_ref(), "the exporter reports no model");
+    "field", "FIELD", "the field of its readings"
+        [rank(5)] => |gpu| text(gpu.field.as_ref(), "no field of it is known");
+    "ownerLabels", "PODS NAMED BY", "the labels that name the pod"
+        [rank(6)] => |gpu| text(gpu.owner_labels.as_ref(), "no label names a pod");
+    "scrapeSeconds", "SCRAPED EVERY", "its scrape interval"
+        [unit(Unit::Seconds), rank(7)] => |gpu| Cell::number(gpu.scrape_seconds, Unit::Seconds);
+    "freshSeconds", "VALID FOR", "how long a reading is valid"
+        [unit(Unit::Seconds), rank(8)] => |gpu| Cell::number(gpu.fresh_seconds, Unit::Seconds);
+}
+
+fn node(gpu: &DeviceReport) -> Cell {
+    match &gpu.node {
+        Some(name) => Cell::object(name, Reference::new("nodes", None, name)),
+        None => Cell::absent("its series name no node"),
+    }
+}
+
+fn uuid(gpu: &DeviceReport) -> String {
+    match &gpu.instance {
+        Some(instance) => format!("{} ({instance})", gpu.uuid),
+        None => gpu.uuid.clone(),
+    }
+}
+
+fn state(gpu: &DeviceReport) -> Cell {
+    let trouble = |text: String| Cell::verdict(Severity::Error, text);
+    match (&gpu.silent_since, &gpu.frozen_since, gpu.readings.last()) {
+        (Some(since), ..) => trouble(format!("silent since {since}")),
+        (None, Some(since), _) => trouble(format!("unchanged since {since}")),
+        (None, None, Some(reading)) => Cell::text(outcome(reading)),
+        (None, None, None) if gpu.state.is_empty() => Cell::absent("it has no reading"),
+        (None, None, None) => Cell::text(gpu.state.replace('-', " ")),
+    }
+}
+
+fn pods(gpu: &DeviceReport) -> Cell {
+    let last = gpu.readings.last().and_then(|reading| reading.held);
+    match &*gpu.pods {
+        _ if gpu.held.or(last) == Some(false) => Cell::text("none"),
+        [] if gpu.shared_with > 0 => Cell::absent("you may not read the pods that hold it"),
+        [] => Cell::absent("no pod is known to hold it"),
+        pods => Cell::Objects(pods.iter().map(|it| pod(it)).collect()),
+    }
+}
+
+/// A pod as the server names it: `ml/train-0`.
+fn pod(text: &str) -> Object {
+    let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+    Object {
+        text: text.to_owned(),
+        of: Reference::new("pods", Some(namespace), name),
+    }
+}
+
+/// How long something has been idle.
+pub(super) fn idle_for(idle: Option<IdleTime>, reason: &str) -> Cell {
+    match idle {
+        Some(idle) if idle.or_longer => Cell::at_least(idle.seconds, Unit::Seconds),
+        idle => Cell::known(idle.map(|it| it.seconds), Unit::Seconds, reason),
+    }
+}
+
+/// The reading of a device at an instant, in a word or two.
+pub(super) fn outcome(reading: &ExplainedReading) -> String {
+    let number = reading.number.map(|number| Unit::Plain.digits(number));
+    let word = match reading.state {
+        ReadingOutcome::Counted if number.is_none() => "held",
+        ReadingOutcome::Counted => "",
+        ReadingOutcome::Idle => "idle",
+        ReadingOutcome::Active => "active",
+        ReadingOutcome::NotHeld => "free",
+        ReadingOutcome::ActivityUnknown => "active?",
+        ReadingOutcome::Outside => return "outside".to_owned(),
+        ReadingOutcome::Missing => return "missing".to_owned(),
+        ReadingOutcome::Lost => return "lost".to_owned(),
+        ReadingOutcome::NoReading => return "none".to_owned(),
+    };
+    let text = format!("{} {word}", number.unwrap_or_default());
+    text.trim().to_owned()
+}
+
+fn text(known: Option<&String>, reason: &str) -> Cell {
+    known.map_or_else(|| Cell::absent(reason), Cell::text)
+}
+
+fn reason(gpu: &DeviceReport) -> &str {
+    gpu.reason.as_deref().unwrap_or_default()
+}
