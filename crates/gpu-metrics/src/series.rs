@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Labels that hold the GPU's model (docs/exporter.md, "Labels").
+/// Labels that hold the GPU's model (`crate::dcgm`, "Labels").
 pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
 /// A GPU or a MIG instance of one. Ordered by its text, so that every replica sums the

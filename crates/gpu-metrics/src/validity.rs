@@ -1,5 +1,5 @@
 //! Which raw values are readings. A range test, never an equality: sentinels
-//! lose digits on their way through Prometheus (docs/exporter.md, "Sentinels").
+//! lose digits on their way through Prometheus (`crate::dcgm`, "Sentinels").
 
 use super::signal::Unit;
 use super::unit::{RATIO_MAX, Scale};

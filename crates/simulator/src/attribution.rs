@@ -1,5 +1,5 @@
 //! The owner in a line: the exporter's view of the kubelet, with its errors
-//! (docs/exporter.md, "How a GPU gets its pod").
+//! (`gpu_metrics::dcgm`, "How a GPU gets its pod").
 
 use super::exporter::Exporter;
 use super::fleet::Fleet;

@@ -1,4 +1,4 @@
-//! Layer 5: exporters and their labels (docs/exporter.md, "Labels", "Lines").
+//! Layer 5: exporters and their labels (`gpu_metrics::dcgm`, "Labels", "Lines").
 
 use std::borrow::Cow;
 

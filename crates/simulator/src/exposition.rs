@@ -1,4 +1,4 @@
-//! The text of `/metrics` (docs/exporter.md, "Lines").
+//! The text of `/metrics` (`gpu_metrics::dcgm`, "Lines").
 
 use std::fmt::Write as _;
 

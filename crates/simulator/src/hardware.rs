@@ -25,7 +25,7 @@ impl Model {
     pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
 
     /// The value of the label `modelName`; the framebuffer in MiB; the power limit in watts;
-    /// the span that NVML's utilisation covers, 1/6 s … 1 s by product (docs/exporter.md,
+    /// the span that NVML's utilisation covers, 1/6 s … 1 s by product (`gpu_metrics::dcgm`,
     /// "Values"), in milliseconds.
     pub(crate) const fn facts(self) -> (&'static str, f64, f64, i64) {
         match self {

@@ -129,7 +129,7 @@ impl Builder<'_> {
     }
 
     /// Divides a time-sliced card: with four replicas or more the first pod holds the first and
-    /// the last replica; each other pod holds one (docs/exporter.md, "Lines", e).
+    /// the last replica; each other pod holds one (`gpu_metrics::dcgm`, "Lines", e).
     fn share_out(&mut self, node: u32, device: usize, replicas: u32) {
         if replicas >= 4 {
             let ends = vec![(device, Some(0)), (device, Some(replicas - 1))];

@@ -1,5 +1,14 @@
-//! Named scenarios: the demo, everything at once, and those of docs/exporter.md,
-//! "Scenarios".
+//! Named scenarios: the demo, everything at once, and cases of the tests. Rates are higher
+//! than in a real fleet, so that a short test covers every case.
+//!
+//! | name | content |
+//! |---|---|
+//! | S1 | sharing, handovers, recreated pods, sentinels, NaN, lost labels and scrapes, two replicas |
+//! | S3 | all kinds of labels in one store, and a second job |
+//! | S4 | an update of the exporter renames `Hostname` and the fields |
+//! | S5 | sharing mode turns on and off; lines of processes |
+//! | S7 | MIG instances together with lines of the card; MIG profiles that change |
+//! | S12, S13 | ratios instead of percents; labels in lower case |
 
 use std::time::Duration;
 
@@ -62,8 +71,7 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of that name (`"S1"`; docs/exporter.md, "Scenarios"), on a small
-    /// fleet.
+    /// The scenario of that name, such as `"S1"`, on a small fleet.
     #[must_use]
     pub fn named(name: &str, seed: u64) -> Option<Self> {
         let mut scenario = Self::clean(2, 8, seed);

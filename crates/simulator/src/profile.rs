@@ -1,4 +1,4 @@
-//! Generations of dcgm-exporter (docs/exporter.md, "Generations"), and the fields that they
+//! Generations of dcgm-exporter (`gpu_metrics::dcgm`, "Generations"), and the fields that they
 //! print.
 
 /// A generation of dcgm-exporter, named by its first release.
@@ -62,7 +62,7 @@ impl Profile {
     }
 
     /// Whether it collects on its own timer and serves cached text, so that a reading may
-    /// be 2 × I old when scraped (docs/exporter.md, "Lines").
+    /// be 2 × I old when scraped (`gpu_metrics::dcgm`, "Lines").
     pub(crate) const fn has_pipeline(self) -> bool {
         matches!(self, Self::V2_1 | Self::V3_1 | Self::V3_3)
     }
@@ -138,7 +138,7 @@ impl Field {
         )
     }
 
-    /// Whether it belongs to whole cards only (docs/exporter.md, "MIG").
+    /// Whether it belongs to whole cards only (`gpu_metrics::dcgm`, "MIG").
     pub(super) const fn is_whole_card(self) -> bool {
         matches!(self, Self::MemCopyUtil | Self::GpuUtil)
     }

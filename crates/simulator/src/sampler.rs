@@ -1,4 +1,4 @@
-//! Layer 4: DCGM's readings of a device and their times (docs/exporter.md, "Values").
+//! Layer 4: DCGM's readings of a device and their times (`gpu_metrics::dcgm`, "Values").
 //!
 //! Every field is read once per exporter interval I, at a phase of the node's own;
 //! between two readings the exporter repeats the last one.
@@ -10,7 +10,7 @@ use super::overrides::Overrides;
 use super::profile::Field;
 use apimachinery::time::{Timestamp, millis};
 
-/// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
+/// int64 `NOT_SUPPORTED` (`gpu_metrics::dcgm`, "Sentinels").
 const SENTINEL_INT: f64 = 9_223_372_036_854_775_794.0;
 /// fp64 `NOT_SUPPORTED`.
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
@@ -57,7 +57,7 @@ impl Fleet {
         })
     }
 
-    /// The power of a board, which every MIG instance repeats (docs/exporter.md, "Fields").
+    /// The power of a board, which every MIG instance repeats (`gpu_metrics::dcgm`, "Fields").
     fn watts(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
         let devices = &self.machines.devices;
         let is_of_board = |it: &usize| devices[*it].uuid == devices[number].uuid;

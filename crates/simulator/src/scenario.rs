@@ -103,11 +103,11 @@ pub struct ExporterLayers {
     /// Every n-th exporter does not answer from this offset on.
     pub silent: Option<(u32, Duration)>,
     /// Rate of scrapes whose lines lack their pod labels, because the kubelet did not
-    /// answer (docs/exporter.md, "How a GPU gets its pod").
+    /// answer (`gpu_metrics::dcgm`, "How a GPU gets its pod").
     pub dropout_rate: f64,
 }
 
-/// Whether replicas of a shared card have lines of their own (docs/exporter.md, "Lines").
+/// Whether replicas of a shared card have lines of their own (`gpu_metrics::dcgm`, "Lines").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SharingMode {
     /// One line per card; the sharer that it names changes.

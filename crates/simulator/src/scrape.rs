@@ -1,4 +1,4 @@
-//! Layer 6: the labels of a scrape, and its times (docs/exporter.md, "After the scrape").
+//! Layer 6: the labels of a scrape, and its times (`gpu_metrics::dcgm`, "After the scrape").
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The API over real TLS connections. A test whose name begins with a number checks that
-//! statement of docs/protocol.md, "Conformance statements".
+//! statement of `statements.md`.
 
 mod aggregated;
 mod conformance;

@@ -1,5 +1,5 @@
 //! The signals that are polled by default and all their series names. A table, because
-//! NVIDIA renames fields (docs/exporter.md, "Fields").
+//! NVIDIA renames fields (`crate::dcgm`, "Fields").
 
 use crate::signal::{SignalId, SignalSpec};
 
@@ -7,7 +7,7 @@ use crate::signal::{SignalId, SignalSpec};
 type BuiltIn = (SignalId, &'static str, &'static [&'static str]);
 
 /// Series names: dcgm-exporter ≥ 2.0, the names of DCGM 4.6, and the bash exporter's
-/// (docs/exporter.md, "Generations", "Fields"). `…_RATIO` of field 203 is still 0–100.
+/// (`crate::dcgm`, "Generations", "Fields"). `…_RATIO` of field 203 is still 0–100.
 const TABLE: [BuiltIn; 8] = [
     (
         SignalId::MEM_COPY_UTIL,

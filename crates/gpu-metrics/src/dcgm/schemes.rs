@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::series::{Device, NodeName, Owner, Scheme};
 use apimachinery::labels::Labels;
 
-/// Spellings of the GPU's UUID (docs/exporter.md, "Labels"), compared case-insensitively.
+/// Spellings of the GPU's UUID (`crate::dcgm`, "Labels"), compared case-insensitively.
 const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 
 /// Spellings of the MIG GPU-instance id and profile.
@@ -80,7 +80,7 @@ const OWNERS: [OwnerLabels; 5] = [
 ];
 
 /// Labels that prove that a pod holds the device: a sharing replica, a resource claim, or the
-/// UID that the exporter writes beside the pod's name (docs/exporter.md, "Labels"). Scrape
+/// UID that the exporter writes beside the pod's name (`crate::dcgm`, "Labels"). Scrape
 /// configurations may add the UID of the target under the same name, but that is an exporter.
 const PROOF: [&str; 4] = ["vgpu", "dra_claim_name", "dra_device_name", "pod_uid"];
 

@@ -1,5 +1,5 @@
 //! Values of series, through the whole pipeline: rows computed by hand, hostile data, and
-//! the simulated worlds of docs/weather.md.
+//! simulated clusters (`weather`).
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Exposition text against the example lines of docs/exporter.md, "Lines".
+//! Exposition text against the example lines of `gpu_metrics::dcgm`, "Lines".
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The fleet against docs/exporter.md and against real tools.
+//! The fleet against `gpu_metrics::dcgm` and against real tools.
 
 mod engine;
 mod lines;

@@ -1,4 +1,4 @@
-//! Label sets in the store against the tables of docs/exporter.md, "After the
+//! Label sets in the store against the tables of `gpu_metrics::dcgm`, "After the
 //! scrape".
 
 use super::*;

@@ -109,7 +109,7 @@ shared whole = a utilization 61; deployment utilization 88; b memory_used 3000
 shared whole = deployment memory_used 8000; cluster memory_used 9000; b memory_used_percent 30
 
 # values that older exporters repeat for processes are not added up
-// 4.4.0 to 4.5.2 with UIDs of pods (docs/exporter.md): no line for the device itself.
+// 4.4.0 to 4.5.2 with UIDs of pods (`gpu_metrics::dcgm`): no line for the device itself.
 window 60; pods a b
 gpu A job=d instance=i a pod_uid=u-a vgpu=0: 60*3
 gpu A job=d instance=i b pod_uid=u-b vgpu=0: 60*3
@@ -120,7 +120,7 @@ free A job=d instance=i b pod_uid=u-b vgpu=0: 6000*3
 = deployment utilization 60; deployment memory_used 4000; cluster memory_used_percent 40
 
 # ratios are served in percent where this is configured, and otherwise not
-// A collector converts percentages: docs/exporter.md, After the scrape.
+// A collector converts percentages: `gpu_metrics::dcgm`, After the scrape.
 A p job=rhoai: 1 0.5 0.25 0.25
 ratios = p 50
 = p -
@@ -132,7 +132,7 @@ B q gpu=1 job=dcgm instance=i: 0.1*6
 = p -; namespace original 10
 
 # the power of a board counts once for all its instances
-// It is repeated on each: docs/exporter.md, MIG.
+// It is repeated on each: `gpu_metrics::dcgm`, MIG.
 watts 1..8 A p# GPU_I_ID=# GPU_I_PROFILE=1g.10gb: 340 340
 watts A: 340 340
 watts B q: 350 350
