@@ -15,7 +15,7 @@ name=gpu-metrics-apiserver
 write() {
 	template=$1 file=$2
 	shift 2
-	"$helm" template $name $name --namespace gpu-metrics --show-only "templates/$template.yaml" "$@" |
+	"$helm" template $name $name --kube-version 1.37.0 --namespace gpu-metrics --show-only "templates/$template.yaml" "$@" |
 		# What only Helm uses: its labels, its marks, and the sum that restarts
 		# pods when the values change.
 		sed -e '1{/^---$/d}' -e '/^# Source: /d' -e '/^ *helm.sh\/chart: /d' \

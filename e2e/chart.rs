@@ -86,6 +86,8 @@ fn render_file(file: &Path, settings: &[&str]) -> Result<Vec<Value>, String> {
     let chart = chart();
     let mut arguments: Vec<&str> = vec!["template", RELEASE, chart.to_str().unwrap()];
     arguments.extend(["--namespace", NAMESPACE, "-f", file.to_str().unwrap()]);
+    // Without it, a Helm that was built here renders for Kubernetes 1.20.
+    arguments.extend(["--kube-version", "1.37.0"]);
     for setting in settings {
         arguments.extend(["--set", setting]);
     }
