@@ -9,21 +9,22 @@ use tokio::task::JoinSet;
 use cluster_state::clock;
 use configuration::Config;
 use gpu_metrics::inventory::Inventory;
-use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
 
 use crate::api::{Api, router};
 use crate::app::engine::{self, Engine};
-use crate::app::finding_reports;
+use crate::app::metrics;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
 
-/// A running poll loop, which ends on drop, and what it serves.
+/// A running poll loop, and what it serves.
 #[derive(Debug)]
 pub struct Standalone {
-    values: Arc<GpuProvider>,
-    routes: Router,
+    /// The values that are served.
+    pub values: Arc<GpuProvider>,
+    /// The metrics APIs, the health and the server's own metrics, for every client.
+    pub routes: Router,
     /// Dropping the set ends the poll loop.
     _polling: JoinSet<()>,
 }
@@ -48,23 +49,11 @@ impl Standalone {
             polling.spawn(engine.run());
         }
         let provider = Arc::new(Composite::from(Arc::clone(&values)));
-        finding_reports::count_before_scrape(&telemetry.metrics, Arc::clone(&provider));
-        let api = Api::new(provider, clock::now, telemetry);
+        metrics::of_findings(&telemetry.metrics, Arc::clone(&provider));
         Ok(Self {
             values,
-            routes: router::open(&api),
+            routes: router::open(&Api::new(provider, clock::now, telemetry)),
             _polling: polling,
         })
-    }
-
-    /// The metrics APIs, the health and the server's own metrics, for every client.
-    pub fn routes(&self) -> Router {
-        self.routes.clone()
-    }
-
-    /// The newest values; `None` before the first round.
-    #[must_use]
-    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.values.snapshot()
     }
 }

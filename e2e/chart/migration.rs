@@ -255,7 +255,7 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     // The request is verified and authorized; there is no Prometheus.
     eventually("the server's own answer", PATIENCE, || {
         let said = scene.try_line(&ask).unwrap_err();
-        let own = said.contains("queries to Prometheus have failed");
+        let own = said.contains("queries have failed since");
         ok_if(own, &said)
     });
 }

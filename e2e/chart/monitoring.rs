@@ -60,7 +60,7 @@ fn prometheus_takes_the_alerts() {
     std::fs::write(&file, rule["spec"].to_string()).unwrap();
     promtool(&["check", "rules", "--lint-fatal", file.to_str().unwrap()]);
     let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
-    assert_eq!(rules.len(), 13);
+    assert_eq!(rules.len(), 12);
     for alert in rules {
         assert_eq!(
             alert["labels"],
@@ -71,16 +71,6 @@ fn prometheus_takes_the_alerts() {
         assert!(page.starts_with("https://docs.example.com/docs/"), "{page}");
     }
     assert_known(&rule.to_string());
-}
-
-#[test]
-fn an_apiservice_of_another_server_raises_no_alert() {
-    let objects = try_render("keda", &["prometheusRule.enabled=true"]).unwrap();
-    let rules = &one(&objects, "PrometheusRule")["spec"]["groups"][0]["rules"];
-    let rules = rules.as_array().unwrap();
-    assert_eq!(rules.len(), 12);
-    let missed = |rule: &Value| rule["alert"] == "GpuMetricsNotRegistered";
-    assert!(!rules.iter().any(missed));
 }
 
 /// `alerts.promtool.yml` has the conditions and texts of each alert.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Method, Response};
 use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
@@ -59,20 +59,23 @@ impl Api {
 
     /// The documents about the provider's current metrics.
     pub(super) fn documents(&self) -> Arc<ConfiguredDocuments> {
-        let (known, provider) = (&self.documents, &*self.provider);
-        if let Some(known) = known.load_full().filter(|known| known.are_of(provider)) {
-            return known;
-        }
-        let made = Arc::new(ConfiguredDocuments::of(provider));
-        known.store(Some(Arc::clone(&made)));
-        made
+        let listed = self.provider.listed();
+        let known = self.documents.load_full();
+        known
+            .filter(|known| Arc::ptr_eq(&known.listed, &listed))
+            .unwrap_or_else(|| {
+                let made = Arc::new(ConfiguredDocuments::of(listed));
+                self.documents.store(Some(Arc::clone(&made)));
+                made
+            })
     }
 
     /// Answers a request for values or documents without the layers, for benchmarks.
     pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let parsed = ParsedRequest::of(&request.uri);
         let context = parsed.context(request, |target| self.backend(target));
-        let mut response = self.answer(&context, &parsed, &request.headers).await;
+        let answer = self.answer(&context, &parsed, &request.headers, false);
+        let mut response = answer.await;
         response::finish(response.headers_mut(), context.audit_id.clone());
         response
     }
@@ -82,8 +85,9 @@ impl Api {
         context: &RequestContext,
         parsed: &ParsedRequest,
         headers: &HeaderMap,
+        may_list_pods: bool,
     ) -> Response<Full<Bytes>> {
-        let answered = self.respond(context, parsed, headers).await;
+        let answered = self.respond(context, parsed, headers, may_list_pods).await;
         answered.unwrap_or_else(|refusal| response::refused(&refusal, context.encoding))
     }
 
@@ -108,14 +112,17 @@ impl Api {
         context: &RequestContext,
         parsed: &ParsedRequest,
         headers: &HeaderMap,
+        may_list_pods: bool,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let target = parsed.target.as_ref().map_err(Refusal::clone)?;
+        if context.method != Method::GET {
+            // All resources are read-only.
+            return Err(Refusal::MethodNotAllowed);
+        }
         let telemetry = &self.telemetry;
-        let health = &telemetry.health;
         Ok(match target {
-            ApiTarget::Health(probe, None) => endpoints::probe(health, *probe, context.uri.query()),
-            ApiTarget::Health(probe, Some(name)) => {
-                endpoints::check(health, *probe, name).ok_or(Refusal::NoSuchPath)?
+            ApiTarget::Health(probe) => {
+                endpoints::probe(&telemetry.health, *probe, context.uri.query())
             }
             ApiTarget::Metrics => endpoints::metrics(&telemetry.metrics),
             ApiTarget::Discovery(path) | ApiTarget::OpenApi(path) => {
@@ -131,7 +138,7 @@ impl Api {
                     configuration: &telemetry.configuration,
                     now: (self.clock)(),
                     user: context.user_name(),
-                    may_list_pods: parsed.may_list_pods.get().is_some_and(|may| *may),
+                    may_list_pods,
                 };
                 let document = request.document().await?;
                 response::success(document, request.encoding.media_type())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use aggregated_apiserver::api::discovery::{Resource, ServedGroup};
 use aggregated_apiserver::api::documents::{Documents, OpenApi};
 
-use crate::provider::{ListedMetrics, Provider};
+use crate::provider::ListedMetrics;
 
 use super::group::MetricsGroup;
 
@@ -24,32 +24,23 @@ const OPENAPI: OpenApi = OpenApi {
 /// The documents about a configuration's metrics.
 #[derive(Debug)]
 pub(super) struct ConfiguredDocuments {
-    listed: Arc<ListedMetrics>,
+    pub(super) listed: Arc<ListedMetrics>,
     pub(super) documents: Documents,
 }
 
 impl ConfiguredDocuments {
-    pub(super) fn of(provider: &dyn Provider) -> Self {
-        let listed = provider.listed();
-        let groups = served(&listed, provider.knows_usage());
-        Self {
-            documents: Documents::new(env!("CARGO_PKG_NAME"), &groups, OPENAPI),
-            listed,
-        }
-    }
-
-    /// Whether the documents describe the provider's current metrics.
-    pub(super) fn are_of(&self, provider: &dyn Provider) -> bool {
-        Arc::ptr_eq(&self.listed, &provider.listed())
+    pub(super) fn of(listed: Arc<ListedMetrics>) -> Self {
+        let documents = Documents::new(env!("CARGO_PKG_NAME"), &served(&listed), OPENAPI);
+        Self { listed, documents }
     }
 }
 
 /// The groups that are served. Custom and external metrics are served even without any
 /// metric, because kube-apiserver treats a 404 as a failure of the server.
-fn served(listed: &ListedMetrics, has_usage: bool) -> Vec<ServedGroup> {
+fn served(listed: &ListedMetrics) -> Vec<ServedGroup> {
     let served = MetricsGroup::ALL
         .into_iter()
-        .filter(|group| has_usage || *group != MetricsGroup::Resource);
+        .filter(|group| listed.usage || *group != MetricsGroup::Resource);
     let described = |group: MetricsGroup| ServedGroup {
         name: group.name(),
         versions: group.versions().map(|of| of.version.name()).collect(),

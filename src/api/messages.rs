@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use apimachinery::quantity;
-use apimachinery::selector::{Operator, Selector};
 use apimachinery::time::Timestamp;
 
 /// `metav1.Time`, in whole seconds.
@@ -63,69 +62,10 @@ impl Quantity {
     }
 }
 
-/// `metav1.LabelSelector`.
+/// `metav1.LabelSelector`. Items do not repeat the selector of their request, so none is ever
+/// written.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LabelSelector {
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[prost(btree_map = "string, string", tag = "1")]
-    match_labels: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[prost(message, repeated, tag = "2")]
-    match_expressions: Vec<LabelSelectorRequirement>,
-}
-
-/// `metav1.LabelSelectorRequirement`.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LabelSelectorRequirement {
-    #[prost(string, optional, tag = "1")]
-    key: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    operator: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[prost(string, repeated, tag = "3")]
-    values: Vec<String>,
-}
-
-impl LabelSelector {
-    /// The selector of a request, as items repeat it. `None`: it has no requirements, or
-    /// compares numbers, which a `LabelSelector` cannot express.
-    pub(super) fn of(selector: &Selector) -> Option<Self> {
-        if selector.is_everything() {
-            return None;
-        }
-        let mut match_labels: BTreeMap<String, String> = BTreeMap::new();
-        let mut match_expressions = Vec::new();
-        for requirement in selector.requirements() {
-            let key = &requirement.key;
-            let one = std::slice::from_ref;
-            let (operator, values): (_, &[String]) = match &requirement.operator {
-                // `matchLabels` can contain a key only once.
-                Operator::Equals(value) if !match_labels.contains_key(key) => {
-                    match_labels.insert(key.clone(), value.clone());
-                    continue;
-                }
-                Operator::Equals(value) => ("In", one(value)),
-                Operator::NotEquals(value) => ("NotIn", one(value)),
-                Operator::In(values) => ("In", values),
-                Operator::NotIn(values) => ("NotIn", values),
-                Operator::Exists => ("Exists", &[]),
-                Operator::DoesNotExist => ("DoesNotExist", &[]),
-                Operator::GreaterThan(_) | Operator::LessThan(_) => return None,
-            };
-            match_expressions.push(LabelSelectorRequirement {
-                key: Some(key.clone()),
-                operator: Some(operator.to_owned()),
-                values: values.to_vec(),
-            });
-        }
-        Some(Self {
-            match_labels,
-            match_expressions,
-        })
-    }
-}
+pub(super) struct LabelSelector {}
 
 /// `corev1.ObjectReference`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

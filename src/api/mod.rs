@@ -8,8 +8,6 @@
 
 mod answers;
 mod configured_documents;
-mod count;
-mod failure;
 pub mod group;
 mod messages;
 mod params;

@@ -1,9 +1,9 @@
 //! Query parameters (docs/protocol.md, "Query parameters"). The first value of a name is
 //! used; unknown names are ignored.
 
-use apimachinery::selector::Selector;
+use url::form_urlencoded;
 
-use super::path::percent_decode;
+use apimachinery::selector::Selector;
 
 /// The parameters that this server reads.
 #[derive(Debug)]
@@ -22,14 +22,11 @@ pub(crate) struct Params {
 impl Params {
     /// Parses a raw query string.
     ///
-    /// Go drops a pair that cannot be decoded. Without its selector the response would
-    /// contain more objects, so this server refuses the whole request.
+    /// Fails for an invalid selector. A selector that cannot be decoded is invalid; Go drops it,
+    /// and answers with more objects.
     pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
-        let pairs = query.unwrap_or_default().split('&').map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(name)?, decode(value)?))
-        });
-        let pairs: Vec<(String, String)> = pairs.collect::<Result<_, String>>()?;
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let pairs: Vec<_> = pairs.collect();
         let first = |name| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1);
         let selector = |name| Selector::parse(first(name).unwrap_or_default());
         Ok(Self {
@@ -46,10 +43,4 @@ impl Params {
 /// Whether a value is neither `false` nor `0`, as apimachinery converts strings to booleans.
 fn is_on(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
-}
-
-fn decode(raw: &str) -> Result<String, String> {
-    percent_decode(&raw.replace('+', " "))
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| "the query contains a broken percent-encoding".to_owned())
 }

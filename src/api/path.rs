@@ -32,9 +32,8 @@ const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metri
 /// What is served at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ApiTarget {
-    /// `/livez`, `/readyz`, `/healthz`, which are open to all clients, or one check with its
-    /// reason, such as `/readyz/NAME`.
-    Health(Probe, Option<String>),
+    /// `/livez`, `/readyz`, `/healthz`, which are open to all clients.
+    Health(Probe),
     Metrics,
     /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/<group>/<version>`: the path.
     OpenApi(String),
@@ -152,11 +151,12 @@ pub(crate) fn parse(raw: &str) -> Result<ApiTarget, Refusal> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }
-    let rest = raw
-        .strip_prefix('/')
-        .ok_or_else(|| malformed("the path does not begin with a slash"))?;
+    let rest = raw.strip_prefix('/').ok_or(Refusal::NoSuchPath)?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let segments: Vec<Cow<'_, str>> = rest.split('/').map(decode).collect::<Result<_, _>>()?;
+    let segments: Option<Vec<Cow<'_, str>>> = rest.split('/').map(decode).collect();
+    let segments = segments.ok_or_else(|| {
+        Refusal::Malformed("a part of the path is malformed or cannot be a name".to_owned())
+    })?;
     if segments
         .iter()
         .any(|segment| matches!(segment.as_ref(), "" | "." | ".."))
@@ -179,16 +179,9 @@ fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
         MetricsGroup::named(group)?.version(version)?;
         return Some(ApiTarget::OpenApi(raw.to_owned()));
     }
-    let rest = raw.strip_prefix('/')?;
-    let (probe, check) = match rest.split_once('/') {
-        Some((probe, check)) => (probe, Some(check)),
-        None => (rest, None),
-    };
-    let probe = Probe::ALL.into_iter().find(|known| known.name() == probe)?;
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_check = |name: &str| !name.is_empty() && name.bytes().all(is_letter);
-    let is_known = check.is_none_or(is_check);
-    is_known.then(|| ApiTarget::Health(probe, check.map(str::to_owned)))
+    let mut probes = Probe::ALL.into_iter();
+    let probe = probes.find(|known| raw.strip_prefix('/') == Some(known.name()));
+    probe.map(ApiTarget::Health)
 }
 
 fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
@@ -221,7 +214,7 @@ fn resource(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<ResourceTarge
     let kind = kind_of(of.group, (namespace, resource, name, subresource))?;
     // `*` is reviewed as the namespace `*`, which no RoleBinding covers.
     let is_c3 = kind == ResourceKind::CustomMetric && subresource.is_none();
-    if !namespace.is_none_or(|it| is_namespace(it) || (is_c3 && it == "*")) {
+    if !namespace.is_none_or(|it| is_label(it) || (is_c3 && it == "*")) {
         return None;
     }
     Some(ResourceTarget {
@@ -267,24 +260,15 @@ fn kind_of(group: MetricsGroup, parts: PathParts<'_>) -> Option<ResourceKind> {
     })
 }
 
-fn is_namespace(text: &str) -> bool {
-    text.len() <= MAX_LABEL
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && is_lower_dns(text, b"-")
+/// Whether a text is a DNS label, as a namespace and each part of `plural.group` is.
+fn is_label(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_of_letters = !text.is_empty() && text.bytes().all(is_letter);
+    is_of_letters && text.len() <= MAX_LABEL && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// `[a-z0-9-]+(\.[a-z0-9.-]+)?`
 fn is_resource(text: &str) -> bool {
-    let (plural, group) = text.split_once('.').unwrap_or((text, "-"));
-    text.len() <= MAX_SEGMENT && is_lower_dns(plural, b"-") && is_lower_dns(group, b"-.")
-}
-
-fn is_lower_dns(text: &str, others: &[u8]) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte)
-        })
+    text.len() <= MAX_SEGMENT && text.split('.').all(is_label)
 }
 
 /// The names that client-go allows (apimachinery `pkg/api/validate/content/path.go`). `.`
@@ -301,40 +285,15 @@ fn is_metric(text: &str) -> bool {
     text.len() <= MAX_METRIC && is_path_segment(text)
 }
 
-fn malformed(fault: &str) -> Refusal {
-    Refusal::Malformed(fault.to_owned())
-}
-
-/// Percent-decodes a segment exactly once.
-fn decode(raw: &str) -> Result<Cow<'_, str>, Refusal> {
-    let decoded = if raw.contains('%') {
-        let bytes = percent_decode(raw)
-            .ok_or_else(|| malformed("the path contains a broken percent-encoding"))?;
-        if bytes.contains(&b'/') {
-            return Err(malformed("the path contains an encoded slash"));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| malformed("the path is not UTF-8"))?;
-        Cow::Owned(text)
-    } else {
-        Cow::Borrowed(raw)
-    };
-    if decoded.chars().any(char::is_control) {
-        return Err(malformed("the path contains a control character"));
-    }
-    if decoded.contains('\\') {
-        return Err(malformed("the path contains a backslash"));
-    }
-    Ok(decoded)
-}
-
-/// Decodes `%XX` once. `None`: a `%` is not followed by two hexadecimal digits.
-pub(crate) fn percent_decode(raw: &str) -> Option<Vec<u8>> {
-    let is_digits = |after: &[u8]| {
-        let digits = after.get(..2);
+/// Percent-decodes a segment exactly once. `None`: it is malformed, or has a letter that no
+/// name has.
+fn decode(raw: &str) -> Option<Cow<'_, str>> {
+    let is_digits = |after: &str| {
+        let digits = after.as_bytes().get(..2);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     };
-    let mut after_percents = raw.as_bytes().split(|byte| *byte == b'%').skip(1);
-    after_percents
-        .all(is_digits)
-        .then(|| percent_decode_str(raw).collect())
+    let decoded = percent_decode_str(raw).decode_utf8().ok()?;
+    let is_refused = |letter: char| letter.is_control() || matches!(letter, '/' | '\\');
+    let is_whole = raw.split('%').skip(1).all(is_digits);
+    (is_whole && !decoded.contains(is_refused)).then_some(decoded)
 }

@@ -1,7 +1,5 @@
 //! A parsed request: its path and its query.
 
-use std::sync::OnceLock;
-
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 
@@ -33,9 +31,6 @@ impl Backend {
 pub(super) struct ParsedRequest {
     pub(super) target: Result<ApiTarget, Refusal>,
     pub(super) params: Result<Params, String>,
-    /// Whether the user may list the pods of all namespaces. Set by the layer that
-    /// authorizes explanations. Unset: no.
-    pub(super) may_list_pods: OnceLock<bool>,
 }
 
 impl ParsedRequest {
@@ -43,7 +38,6 @@ impl ParsedRequest {
         Self {
             target: path::parse(uri.path()),
             params: Params::parse(uri.query()),
-            may_list_pods: OnceLock::new(),
         }
     }
 
@@ -92,6 +86,27 @@ impl ParsedRequest {
         let has_values =
             kind == Some(ResourceKind::CustomMetric) || kind == Some(ResourceKind::ExternalMetric);
         has_values && self.params.as_ref().is_ok_and(|params| params.explain)
+    }
+
+    /// The API group and the resource of a request, for metrics. The group is empty for other
+    /// paths; the resource is then what the path is for.
+    pub(super) fn subject(&self) -> [&'static str; 2] {
+        let target = match &self.target {
+            Ok(ApiTarget::Resource(target)) => target,
+            Ok(ApiTarget::Health(_)) => return ["", "health"],
+            Ok(ApiTarget::Metrics) => return ["", "metrics"],
+            Ok(ApiTarget::OpenApi(_)) => return ["", "openapi"],
+            Ok(ApiTarget::Discovery(_)) => return ["", "discovery"],
+            Err(_) => return ["", "other"],
+        };
+        let resource = match target.kind {
+            ResourceKind::CustomMetric => "custom",
+            ResourceKind::ExternalMetric => "external",
+            ResourceKind::Usage(measured) => measured.resource(),
+            ResourceKind::Findings => "findings",
+            ResourceKind::Devices => "devices",
+        };
+        [target.of.group.name(), resource]
     }
 
     /// Whether the response may name pods of other namespaces than the reviewed one.

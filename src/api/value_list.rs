@@ -1,5 +1,6 @@
 //! Writes value lists (docs/protocol.md, "Value lists").
 
+use aggregated_apiserver::refusal::Refusal;
 use bytes::Bytes;
 
 use aggregated_apiserver::api::encode::{ListEncoder, append_item};
@@ -7,12 +8,12 @@ use aggregated_apiserver::api::negotiate::Encoding;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
-use crate::provider::{CustomValue, ExternalValue, MetricValues, ProviderError, Query, ValuesOf};
+use crate::provider::{CustomValue, ExternalValue, MetricValues, Query, ValuesOf};
 
-use super::group::{GroupVersion, MetricsGroup, Version};
+use super::group::{GroupVersion, Version};
 use super::messages::{
-    ExternalMetricValue, LabelSelector, MetricIdentifier, MetricValueV1Beta1, MetricValueV1Beta2,
-    ObjectReference, Quantity, Time,
+    ExternalMetricValue, MetricIdentifier, MetricValueV1Beta1, MetricValueV1Beta2, ObjectReference,
+    Quantity, Time,
 };
 
 /// Encodes items. It checks each value again: one that is not a number is left out, whatever
@@ -22,8 +23,6 @@ struct ItemEncoder<'q> {
     version: Version,
     encoding: Encoding,
     metric: &'q str,
-    /// The selector that custom items repeat.
-    selector: Option<LabelSelector>,
 }
 
 /// The list of the values of a query.
@@ -35,15 +34,11 @@ pub(super) fn encode(
     query: &Query,
     encoding: Encoding,
     values: MetricValues,
-) -> Result<Bytes, ProviderError> {
+) -> Result<Bytes, Refusal> {
     let items = ItemEncoder {
         version: of.version,
         encoding,
         metric: &query.metric,
-        selector: match of.group {
-            MetricsGroup::Custom => LabelSelector::of(&query.selector),
-            MetricsGroup::External | MetricsGroup::Resource => None,
-        },
     };
     let kind = of.group.list_kind().to_owned();
     let mut list = ListEncoder::new(encoding, of.to_string(), kind);
@@ -61,7 +56,7 @@ pub(super) fn encode(
     let is_named = matches!(&query.of, ValuesOf::Objects(it) if it.name.is_some());
     if is_named && list.is_empty() {
         let reason = "no fresh value that is a number";
-        return Err(ProviderError::NoValue(reason.to_owned()));
+        return Err(Refusal::NoValue(reason.to_owned()));
     }
     Ok(list.finish())
 }
@@ -92,7 +87,6 @@ impl ItemEncoder<'_> {
         });
         let timestamp = Some(Time::from(item.value.at));
         let name = Some(self.metric.to_owned());
-        let selector = self.selector.clone();
         match self.version {
             Version::V1Beta1 => append_item(
                 self.encoding,
@@ -102,7 +96,7 @@ impl ItemEncoder<'_> {
                     timestamp,
                     window: window_of(item.value),
                     value: Some(value),
-                    selector,
+                    selector: None,
                 },
                 out,
             ),
@@ -110,7 +104,10 @@ impl ItemEncoder<'_> {
                 self.encoding,
                 &MetricValueV1Beta2 {
                     described_object,
-                    metric: Some(MetricIdentifier { name, selector }),
+                    metric: Some(MetricIdentifier {
+                        name,
+                        selector: None,
+                    }),
                     timestamp,
                     window_seconds: window_of(item.value),
                     value: Some(value),

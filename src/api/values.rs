@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use aggregated_apiserver::api::encode;
 use aggregated_apiserver::api::negotiate::Encoding;
+use aggregated_apiserver::api::quote::{bare, quote};
 use aggregated_apiserver::refusal::Refusal;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
@@ -18,7 +19,6 @@ use crate::provider::devices::{DevicesQuery, kinds};
 use crate::provider::usage::{Measured, UsageQuery};
 use crate::provider::{Provider, Query, ValuesOf};
 
-use super::failure::{of_usage, of_values};
 use super::params::Params;
 use super::path::{ResourceKind, ResourceTarget};
 use super::usage::UsageEncoder;
@@ -46,7 +46,7 @@ pub(super) struct ResourceRequest<'r> {
 impl ResourceRequest<'_> {
     pub(super) async fn document(&self) -> Result<Bytes, Refusal> {
         let is_usage = matches!(self.target.kind, ResourceKind::Usage(_));
-        if is_usage && !self.provider.knows_usage() {
+        if is_usage && !self.provider.listed().usage {
             return Err(Refusal::NoSuchPath);
         }
         if self.params.watch {
@@ -199,4 +199,46 @@ impl ResourceRequest<'_> {
 async fn encoded(encode: impl FnOnce() -> Bytes + Send + 'static) -> Result<Bytes, Refusal> {
     let encoded = tokio::task::spawn_blocking(encode).await;
     encoded.map_err(|_| Refusal::TooMuchWork)
+}
+
+/// The refusal of a query for values.
+fn of_values(error: Refusal, query: &Query) -> Refusal {
+    let (resource, name) = match &query.of {
+        ValuesOf::Objects(it) => (&*it.resource, it.name.as_ref()),
+        ValuesOf::Namespace(it) => ("namespaces", Some(it)),
+    };
+    let because = match error {
+        Refusal::NoSuchPath => String::new(),
+        Refusal::NoValue(reason) => {
+            let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
+            let selector = match query.selector.is_everything() {
+                true => String::new(),
+                false => format!(" with selector {}", query.selector),
+            };
+            format!("{name}{selector}: {reason}")
+        }
+        error => return error,
+    };
+    Refusal::NoValue(format!(
+        "the server could not find the metric {} for {}{because}",
+        bare(&query.metric),
+        bare(resource)
+    ))
+}
+
+/// The refusal of a query for usage.
+fn of_usage(error: Refusal, query: &UsageQuery) -> Refusal {
+    let Refusal::NoValue(reason) = error else {
+        return error;
+    };
+    let kind = match query.measured {
+        Measured::Pods => "podmetrics",
+        Measured::Nodes => "nodemetrics",
+    };
+    let place: Vec<&str> = [&query.namespace, &query.name]
+        .into_iter()
+        .filter_map(Option::as_deref)
+        .collect();
+    let place = quote(&place.join("/"));
+    Refusal::NoValue(format!("{kind}.metrics.k8s.io {place} not found: {reason}"))
 }

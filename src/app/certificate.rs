@@ -9,7 +9,6 @@ use super::RunError;
 use super::tasks::Tasks;
 use crate::cli::flags::Listening;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::Weight;
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::files::{self, Files};
 use aggregated_apiserver::certificates::pair::Pair;
@@ -114,22 +113,16 @@ fn service(flags: &Listening) -> Option<ServiceName> {
 fn show(telemetry: &Telemetry, status: &watch::Receiver<CertificateStatus>) {
     let health = &telemetry.health;
     let current = status.clone();
-    health.register_fn("certificate", Weight::Readiness, move || {
-        current.borrow().ready(SystemTime::now()).err()
-    });
-    let current = status.clone();
-    health.register_fn("registration", Weight::Detail, move || {
-        current.borrow().unregistered()
+    health.register_fn("certificate", move || {
+        current.borrow().ready(SystemTime::now()).is_ok()
     });
     let current = status.clone();
     telemetry.metrics.before_scrape(move |metrics| {
-        let (status, used_as) = (current.borrow(), ["serving"]);
-        let failures = &metrics.certificate_reload_failures_total;
-        failures.set(used_as, status.failures);
-        let end = status.not_after().map(|end| end.duration_since(UNIX_EPOCH));
+        let end = current.borrow().not_after();
+        let end = end.map(|end| end.duration_since(UNIX_EPOCH));
         let end = end.and_then(Result::ok).map(|end| end.as_secs_f64());
         let expiry = &metrics.certificate_expiry_timestamp_seconds;
-        expiry.set(used_as, end);
+        expiry.set(["serving"], end);
     });
 }
 

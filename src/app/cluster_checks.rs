@@ -8,13 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finding_reports::count;
+use super::metrics::count_findings;
 use crate::telemetry::metrics::Metrics;
-use apimachinery::condition::Condition;
 use cluster_checks::inspect;
 use cluster_state::client::Client;
 use cluster_state::clock;
-use findings::codes::{GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
+use findings::codes::{OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
@@ -25,7 +24,6 @@ const EVERY: Duration = Duration::from_secs(300);
 /// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
     let mut wait = FIRST;
-    let mut skipped = Condition::default();
     loop {
         // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
@@ -33,15 +31,7 @@ pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
         match inspect(&client).await {
             Ok(report) => {
                 for codes in [OF_APISERVICES, OF_CONTROLLER, OF_HPAS] {
-                    count(&metrics, codes, &report);
-                }
-                let mut all = report.skipped.into_iter();
-                let lacks = all.find(|it| it.codes.contains(GM504.id));
-                let changed = skipped.set(lacks.map(|it| it.remedy), ()).is_some();
-                if let Some(remedy) = skipped.state().reason().filter(|_| changed) {
-                    tracing::info!(
-                        "autoscalers are not checked: {remedy}: manifests/optional/autoscalers.yaml"
-                    );
+                    count_findings(&metrics, codes, &report);
                 }
             }
             // The findings of the last round stay in force.

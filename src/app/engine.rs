@@ -16,10 +16,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::finding_reports::FindingLog;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Weight};
+use crate::telemetry::health::Check;
 use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
@@ -79,7 +78,6 @@ pub(crate) struct Engine {
     failure: Condition<Failure, Timestamp>,
     /// Whether new series are rejected.
     too_many: Condition<(), ()>,
-    log: FindingLog,
     /// The clock of Prometheus minus the local clock, in milliseconds, if they differ.
     skew_ms: i64,
     /// The start of the monotonic clock for waits.
@@ -103,7 +101,7 @@ pub(crate) fn provider(config: &Config) -> Arc<GpuProvider> {
         true => metrics(config),
         false => Vec::new(),
     };
-    Arc::new(GpuProvider::new(&metrics).requested_by(&config.gpu_resources))
+    Arc::new(GpuProvider::new(&metrics))
 }
 
 fn metrics(config: &Config) -> Vec<MetricSpec> {
@@ -120,14 +118,6 @@ impl Engine {
         provider: Arc<GpuProvider>,
         telemetry: &Telemetry,
     ) -> Self {
-        let health = &telemetry.health;
-        let source = Arc::clone(&provider);
-        health.register_fn("metrics-source", Weight::Detail, move || source.trouble());
-        let source = Arc::clone(&provider);
-        health.register_fn("gpu-data", Weight::Detail, move || {
-            report::warnings(&source.findings())
-        });
-        let waiting = Some("the first round of queries has not ended");
         let settings = Settings {
             metrics: metrics(&config),
             policy: config.policy,
@@ -142,10 +132,9 @@ impl Engine {
             inventory,
             provider,
             metrics: Arc::clone(&telemetry.metrics),
-            first_poll: health.register("first-poll", Weight::Readiness, waiting),
+            first_poll: telemetry.health.register("first-poll", false),
             failure: Condition::default(),
             too_many: Condition::default(),
-            log: FindingLog::default(),
             skew_ms: 0,
             started: Instant::now(),
         }
@@ -316,19 +305,14 @@ impl Engine {
     fn publish(&mut self) {
         let now = clock::now();
         let inventory = Arc::clone(&self.inventory.borrow());
-        let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
-        let took = began.elapsed();
-        self.metrics.snapshot_duration_seconds.observe([], took);
         let series = self.pipeline.store().series_len();
         numbers::show_snapshot(&self.metrics, &snapshot, now, series);
         let report = self.pipeline.is_ready(now).then(|| self.report(&snapshot));
-        self.provider
-            .publish_despite(Arc::new(snapshot), self.trouble());
+        self.provider.publish(Arc::new(snapshot));
         if let Some(report) = report {
-            self.log.say(&report);
             self.provider.tell(Arc::new(report));
-            self.first_poll.set(None);
+            self.first_poll.set(true);
         }
     }
 }

@@ -15,8 +15,7 @@
 mod certificate;
 mod cluster_checks;
 pub(crate) mod engine;
-pub(crate) mod finding_reports;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod reload;
 mod rule_backend;
 mod rule_discovery;
@@ -64,14 +63,4 @@ pub(crate) enum RunError {
     /// A family of metrics is declared wrongly.
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),
-}
-
-impl RunError {
-    /// Whether a flag or the configuration is wrong.
-    pub(crate) const fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            Self::Configuration(_) | Self::Prometheus(NoPrometheus::NoAddress) | Self::Service(_)
-        )
-    }
 }

@@ -7,14 +7,12 @@ mod tests;
 use std::future::pending;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::RunError;
-use crate::telemetry::health::Check;
-use crate::telemetry::metrics::Metrics;
 use cluster_state::clock;
 use configuration::flags::ConfigFile;
-use configuration::{Config, Flags, NoPrometheus};
+use configuration::{Config, Flags};
 use limits::file;
 use prometheus_source::Prometheus;
 
@@ -41,10 +39,6 @@ impl Loaded {
     /// Reads what the flags name.
     pub(crate) fn by(flags: &Flags) -> Result<Self, RunError> {
         let (config, file) = flags.load()?;
-        Ok(Self::new(config, file)?)
-    }
-
-    fn new(config: Config, file: Option<ConfigFile>) -> Result<Self, NoPrometheus> {
         Ok(Self {
             prometheus: config.client()?,
             config,
@@ -58,13 +52,12 @@ impl Loaded {
 pub(super) async fn changed(
     file: Option<&ConfigFile>,
     hangups: &mut mpsc::Receiver<()>,
-    refused: &Check,
-    metrics: &Metrics,
+    refused: &watch::Sender<Option<String>>,
 ) -> Box<Loaded> {
     let Some(file) = file else {
         return pending().await;
     };
-    let mut former = Ok(file.text.clone());
+    let mut last = Ok(file.text.clone());
     loop {
         let is_asked = tokio::select! {
             () = tokio::time::sleep(EVERY) => false,
@@ -72,14 +65,14 @@ pub(super) async fn changed(
         };
         let text = read(file).await;
         // A file that is being written is another one at the next look.
-        let is_stable = std::mem::replace(&mut former, text.clone()) == text;
+        let is_stable = std::mem::replace(&mut last, text.clone()) == text;
         if !is_asked && !is_stable {
             continue;
         }
         let is_wanted = is_asked || text.as_ref() != Ok(&file.text);
         let reason = match is_wanted {
             false => None,
-            true => match resolve(file, text).await {
+            true => match load(file).await {
                 Ok(loaded) => {
                     if !is_asked {
                         tokio::time::sleep(SPREAD.mul_f64(clock::jitter())).await;
@@ -90,33 +83,22 @@ pub(super) async fn changed(
             },
         };
         let first_line = reason.as_ref().and_then(|it| it.lines().next());
-        if refused.set(first_line.map(str::to_owned))
+        let first_line = first_line.map(str::to_owned);
+        let former = refused.send_replace(first_line.clone());
+        if former != first_line
             && let Some(reason) = reason
         {
             tracing::error!("the configuration in force stays in use: {reason}");
-            metrics.config_reload_failures_total.add([], 1);
         }
     }
 }
 
-/// Parses a version of the file and makes its clients, on another thread: thousands of
-/// rules take seconds.
-async fn resolve(file: &ConfigFile, text: Result<String, String>) -> Result<Box<Loaded>, String> {
-    let name = file.path.display().to_string();
-    let text = text.map_err(|reason| format!("{name}: cannot be read: {reason}"))?;
-    let file = ConfigFile {
-        text,
-        ..file.clone()
-    };
-    let loaded = tokio::task::spawn_blocking(move || {
-        let config = Config::from_yaml(&name, &file.text, &file.flags);
-        let config = config.map_err(|error| error.to_string())?;
-        let loaded = Loaded::new(config, Some(file));
-        loaded
-            .map_err(|error| format!("{name}: {error}"))
-            .map(Box::new)
-    });
-    loaded.await.map_err(|error| error.to_string())?
+/// Loads the present version of the file, on another thread: thousands of rules take seconds.
+async fn load(file: &ConfigFile) -> Result<Box<Loaded>, String> {
+    let flags = file.flags.clone();
+    let loaded = tokio::task::spawn_blocking(move || Loaded::by(&flags).map(Box::new)).await;
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    loaded.map_err(|error| error.to_string())
 }
 
 async fn read(file: &ConfigFile) -> Result<String, String> {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::provider::rule_conditions::{RuleConditions, RuleFailure};
 use crate::provider::rules;
-use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
+use crate::provider::{ProviderFuture, SATURATED, StoreQuery, UNFETCHED};
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use cluster_state::client::Client;
@@ -111,11 +111,11 @@ impl rules::RuleStore for RuleBackend {
             match self.cache.fetch(&query.promql, query.purpose, user).await {
                 Ok(samples) => Ok(samples),
                 // Too many concurrent queries are no fault of the rule.
-                Err(QueryFailure::Saturated) => Err(ProviderError::Saturated),
+                Err(QueryFailure::Saturated) => Err(SATURATED),
                 Err(QueryFailure::Failed(error)) => {
                     let failure = refused(&error, Arc::clone(&query.template));
                     self.conditions.failed(&query.key, failure, clock::now());
-                    Err(ProviderError::UNFETCHED)
+                    Err(UNFETCHED)
                 }
             }
         })

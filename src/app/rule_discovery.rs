@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::rule_backend::{RuleBackend, refused, unlisted};
 use crate::cli::flags::RuleFlags;
 use crate::provider::rule_conditions::RuleFailure;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::health::Check;
-use crate::telemetry::metrics::Metrics;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
@@ -47,7 +46,6 @@ pub(super) struct RuleDiscovery {
     pub backend: RuleBackend,
     pub provider: Arc<RuleProvider>,
     pub flags: RuleFlags,
-    pub metrics: Arc<Metrics>,
 }
 
 /// The results of earlier rounds.
@@ -68,7 +66,7 @@ impl RuleDiscovery {
         loop {
             let mut round = pin!(self.round(&mut known));
             let ended = timeout(PATIENCE, round.as_mut()).await;
-            first_round.set(None);
+            first_round.set(true);
             let is_whole = match ended {
                 Ok(is_whole) => is_whole,
                 Err(_) => round.await,
@@ -86,14 +84,11 @@ impl RuleDiscovery {
 
     /// Runs a round. Returns whether nothing failed.
     async fn round(&self, known: &mut Discovered) -> bool {
-        let began = Instant::now();
         let is_whole = self.all_rules().next().is_none() || self.search(known).await;
         // With some ten thousand shapes this takes seconds.
         let (rules, external_rules) = (self.rules.clone(), self.external_rules.clone());
         let seen = known.clone();
         let made = spawn_blocking(move || registry(&rules, &external_rules, seen)).await;
-        let duration = &self.metrics.rule_relist_duration_seconds;
-        duration.set([], began.elapsed().as_secs_f64());
         match made {
             Ok(registry) => self.provider.publish(registry),
             Err(_) => return false,

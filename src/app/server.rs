@@ -16,15 +16,13 @@ use super::reload::{self, Loaded};
 use super::rule_backend::RuleBackend;
 use super::rule_discovery::RuleDiscovery;
 use super::tasks::{Signals, Tasks};
-use super::{RunError, certificate, cluster_checks, finding_reports, metrics, trust};
+use super::{RunError, certificate, cluster_checks, metrics, trust};
 use crate::api::request::Backend;
 use crate::api::{Api, router};
 use crate::cli::flags::{Listening, RuleFlags, ServeArgs};
 use crate::provider::composite::{Composite, SelfFindings};
-use crate::provider::rule_conditions::RuleConditions;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Health, Weight};
 use adapter_rules::rule::Rule;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::Serving;
@@ -43,6 +41,7 @@ use configuration::Config;
 use configuration::flags::ConfigFile;
 use findings::own;
 use prometheus_source::cache::QueryCache;
+use tokio::sync::watch;
 
 /// How often a review is sent until one is known to be allowed.
 const REVIEW_AGAIN: Duration = Duration::from_secs(1);
@@ -60,9 +59,6 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), RunError> {
     let mut loaded = Loaded::by(&args.prometheus)?;
     let port = bind(&args.listening)?;
     while let Some(changed) = run(args, loaded, &port, &mut signals).await? {
-        for warning in &changed.config.warnings {
-            tracing::warn!("{warning}");
-        }
         tracing::info!("the configuration has changed: the server starts again");
         loaded = *changed;
     }
@@ -114,20 +110,16 @@ pub(crate) async fn run(
     let authorization = connect(&args.cluster.authorization_kubeconfig).await?;
     let mut telemetry = Telemetry::new()?;
     telemetry.configuration = Arc::new(loaded.config.shown());
-    let (health, metrics) = (&telemetry.health, &telemetry.metrics);
-    let readiness = health.register("shutdown", Weight::Readiness, None);
-    let refused = health.register("configuration", Weight::Detail, None);
-    metrics.config_reload_failures_total.add([], 0);
-    let read = clock::now().as_secs_f64();
-    metrics.config_last_success_timestamp_seconds.set([], read);
+    let readiness = telemetry.health.register("shutdown", true);
+    let (refused, refusal) = watch::channel(None);
     let mut tasks = Tasks::default();
     let file = loaded.file.clone();
 
     let has_usage = loaded.config.resource_rules.is_some();
     let serving = certificate::start(&args.listening, has_usage, &client, &telemetry, &mut tasks)?;
-    let own = own_findings(&serving, file.as_ref(), &refused);
+    let own = own_findings(&serving, file.as_ref(), refusal);
     let provider = provide(loaded, &args.rules, client, own, &telemetry, &mut tasks);
-    finding_reports::count_before_scrape(metrics, Arc::clone(&provider));
+    metrics::of_findings(&telemetry.metrics, Arc::clone(&provider));
     let api = Api::new(provider, clock::now, telemetry.clone());
     let follow = authentication.clone();
     let trust = trust::start(&args.cluster, follow, &telemetry, &mut tasks);
@@ -140,9 +132,7 @@ pub(crate) async fn run(
 
     let changed = tokio::select! {
         _ = signals.stop.recv() => None,
-        changed = reload::changed(file.as_ref(), &mut signals.hangup, &refused, metrics) => {
-            Some(changed)
-        }
+        changed = reload::changed(file.as_ref(), &mut signals.hangup, &refused) => Some(changed),
         error = tasks.ended() => return Err(error.into()),
     };
     let delay = args.listening.shutdown_delay_duration;
@@ -152,14 +142,18 @@ pub(crate) async fn run(
 }
 
 /// The findings that the certificate is lost, or the changed configuration refused.
-fn own_findings(serving: &Serving, file: Option<&ConfigFile>, refused: &Check) -> SelfFindings {
-    let (status, refused) = (serving.status.clone(), refused.clone());
+fn own_findings(
+    serving: &Serving,
+    file: Option<&ConfigFile>,
+    refusal: watch::Receiver<Option<String>>,
+) -> SelfFindings {
+    let status = serving.status.clone();
     let path = file.map(|file| file.path.display().to_string());
     let path = path.unwrap_or_default();
     Arc::new(move || {
         let lost = status.borrow().lost().map(own::certificate);
-        let refused = refused.trouble();
-        let refused = refused.map(|why| own::configuration(&path, &why));
+        let refused = refusal.borrow();
+        let refused = refused.as_ref().map(|why| own::configuration(&path, why));
         lost.into_iter().chain(refused).collect()
     })
 }
@@ -197,7 +191,7 @@ fn provide(
         objects,
         store,
         Arc::clone(&conditions),
-        gpus.listed(),
+        &gpus.listed(),
         config.resource_rules.clone(),
     ));
     let shared = |rules: &[Rule]| rules.iter().cloned().map(Arc::new).collect();
@@ -208,11 +202,8 @@ fn provide(
         backend,
         provider: Arc::clone(&rules),
         flags: flags.clone(),
-        metrics: Arc::clone(metrics),
     };
-    check_rules(&telemetry.health, config.faults.clone(), &conditions);
-    let waiting = Some("the search for the series of the rules has not ended");
-    let first_round = (telemetry.health).register("rules", Weight::Readiness, waiting);
+    let first_round = telemetry.health.register("rules", false);
     tasks.spawn("discovery of rules", discovery.run(first_round));
     let of_rules: SelfFindings = Arc::new(move || conditions.findings(clock::now()));
     if config.gpus_enabled {
@@ -220,17 +211,6 @@ fn provide(
         tasks.spawn("polling", engine.run_in_cluster());
     }
     Arc::new(Composite::new(Some(rules), gpus, vec![own, of_rules]))
-}
-
-/// Registers the check of the rules with faults in the file, and of those without values.
-fn check_rules(health: &Health, faults: Vec<String>, conditions: &Arc<RuleConditions>) {
-    let conditions = Arc::clone(conditions);
-    health.register_fn("rule-series", Weight::Detail, move || {
-        let findings = conditions.findings(clock::now()).into_iter();
-        let findings = findings.map(|it| format!("{}: {}", it.object, it.message));
-        let all = faults.iter().cloned().chain(findings);
-        all.reduce(|one, other| format!("{one}; {other}"))
-    });
 }
 
 /// Starts the watches of the cluster's objects.
@@ -241,16 +221,10 @@ fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> Watches {
         remember: config.policy.max_window + REMEMBERED_BEYOND,
     };
     let watches = Watches::start(client, &registry, settings);
-    let Telemetry {
-        health, metrics, ..
-    } = telemetry;
     let all = registry.clone();
-    let unready = move || all.unready();
-    metrics::check_watches(health, "cluster-objects", Weight::Readiness, unready);
-    let all = registry.clone();
-    metrics::check_watches(health, "watches", Weight::Detail, move || all.unwell());
-    metrics::of_watches(metrics, registry);
-    metrics::of_inventory(metrics, watches.subscribe());
+    let is_ready = move || all.unready().is_empty();
+    telemetry.health.register_fn("cluster-objects", is_ready);
+    metrics::of_watches(&telemetry.metrics, registry);
     watches
 }
 
@@ -277,13 +251,10 @@ fn serve_api(
     telemetry: &Telemetry,
     tasks: &mut Tasks,
 ) {
-    let metrics = &telemetry.metrics;
-    metrics::of_security(metrics, Arc::clone(&api.counters));
+    metrics::of_security(&telemetry.metrics, Arc::clone(&api.counters));
     listener.is_front_proxy =
         Arc::new(move |peer| peer.is_front_proxy(trust.current().as_ref(), SystemTime::now()));
     listener.leaving = Some(tasks.leaving());
-    let connections = listener.connections();
-    metrics.before_scrape(move |metrics| metrics.connections.set([], connections() as f64));
     let routes = router::routes(api);
     let service = into_service(router::secured(routes, api, &Arc::new(security)));
     let serving = listener.run(service, tasks.draining());
@@ -301,7 +272,7 @@ fn review(
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let judged = Arc::clone(&reviewer);
     let health = &telemetry.health;
-    health.register_fn("reviews", Weight::Readiness, move || judged.forbidden());
+    health.register_fn("reviews", move || judged.forbidden().is_none());
     let asked = Arc::clone(&reviewer);
     tasks.spawn("reviews", async move {
         loop {

@@ -100,7 +100,7 @@ impl Tasks {
     ) -> bool {
         let phases = async {
             tracing::info!("stopping: not ready");
-            readiness.set(Some("the server is stopping".to_owned()));
+            readiness.set(false);
             // Time for the removal of the endpoint, so that a client that reconnects finds
             // another replica.
             let notice = delay / 4;
@@ -159,7 +159,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::telemetry::health::{Health, Probe, Weight};
+    use crate::telemetry::health::{Health, Probe};
 
     const DELAY: Duration = Duration::from_secs(5);
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn readiness(health: &Health) -> Check {
-        health.register("shutdown", Weight::Readiness, None)
+        health.register("shutdown", true)
     }
 
     /// The time until the signal turns true.

@@ -17,7 +17,6 @@ use crate::api::{Api, router};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::Weight;
 
 /// A server that stops in phases, which the test controls: on a busy machine a request may
 /// take longer than any delay.
@@ -56,9 +55,7 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
 #[tokio::test]
 async fn s101_a_stopping_server_serves_until_its_clients_have_left() {
     let telemetry = Telemetry::new().unwrap();
-    let readiness = telemetry
-        .health
-        .register("shutdown", Weight::Readiness, None);
+    let readiness = telemetry.health.register("shutdown", true);
     let (leaving, draining) = (watch::Sender::new(false), watch::Sender::new(false));
     let server = start(&telemetry, &leaving, &draining).await;
     let address = server.address;
@@ -66,7 +63,7 @@ async fn s101_a_stopping_server_serves_until_its_clients_have_left() {
     assert_eq!(ask(&mut kept, "/apis").await, 200);
     assert_eq!(server.get("/readyz").await.status, 200);
 
-    readiness.set(Some("the server is stopping".to_owned()));
+    readiness.set(false);
     assert_eq!(server.get("/readyz").await.status, 500);
     for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::metrics::{check_watches, of_watches};
+use super::metrics::of_watches;
 use super::tasks::Tasks;
 use crate::cli::flags::Cluster;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Weight};
+use crate::telemetry::health::Check;
 use aggregated_apiserver::security::trust::{self, Trust, TrustError, TrustStore};
 use cluster_state::authentication::{self, Texts};
 use cluster_state::client::Client;
@@ -21,9 +21,6 @@ use limits::file;
 
 /// How often the files are read.
 const FILES_EVERY: Duration = Duration::from_secs(10);
-
-/// The reason of the readiness check before any authorities were read.
-const WAITING: &str = "waiting for the authorities of clients";
 
 /// The flags as keys of the ConfigMap.
 #[derive(Debug, Default)]
@@ -55,21 +52,23 @@ pub(super) fn start(
     if !is_read && replaced.files.is_empty() {
         return store;
     }
-    let weight = match is_read && flags.authentication_tolerate_lookup_failure {
-        true => Weight::Detail,
-        false => Weight::Readiness,
-    };
+    let is_required = !(is_read && flags.authentication_tolerate_lookup_failure);
     let health = &telemetry.health;
     let (sender, texts) = watch::channel(None);
     if is_read {
         let registry = WatchRegistry::default();
         let all = registry.clone();
-        check_watches(health, "authentication", weight, move || all.unready());
+        if is_required {
+            health.register_fn("authentication", move || all.unready().is_empty());
+        }
         of_watches(&telemetry.metrics, registry.clone());
         let followed = authentication::follow(client, registry, sender);
         tasks.spawn("authentication ConfigMap", followed);
     }
-    let check = health.register("client-authorities", weight, Some(WAITING));
+    let check = match is_required {
+        true => health.register("client-authorities", false),
+        false => Check::default(),
+    };
     let followed = replaced.follow(texts, Arc::clone(&store), check);
     tasks.spawn("authorities of clients", followed);
     store
@@ -164,21 +163,16 @@ fn load(authorities: &Authorities, store: &TrustStore, check: &Check) {
     if problems.is_empty() {
         tracing::info!("the authorities of clients are loaded");
     }
-    check.set(trouble(store.current().as_deref(), &problems));
+    check.set(is_ready(store.current().as_deref(), &problems));
 }
 
-/// Why the server is not ready: it trusts no authority, or no front proxy although one is
-/// configured, so that it would refuse each request through kube-apiserver.
-fn trouble(trust: Option<&Trust>, problems: &[TrustError]) -> Option<String> {
-    let problem = match trust {
-        None => problems.first(),
-        Some(trust) if trust.proxy.is_none() || trust.overlap => {
-            problems.iter().find(|problem| problem.is_of_front_proxy())
-        }
-        Some(_) => None,
-    };
-    let waiting = trust.is_none().then(|| WAITING.to_owned());
-    problem.map(TrustError::to_string).or(waiting)
+/// Whether the server trusts an authority, and the front proxy if one is configured. Without it
+/// the server would refuse each request through kube-apiserver.
+fn is_ready(trust: Option<&Trust>, problems: &[TrustError]) -> bool {
+    trust.is_some_and(|trust| {
+        let has_proxy = trust.proxy.is_some() && !trust.overlap;
+        has_proxy || !problems.iter().any(TrustError::is_of_front_proxy)
+    })
 }
 
 #[cfg(test)]
@@ -186,7 +180,6 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::telemetry::health::Health;
     use aggregated_apiserver::testing::authority::authority;
     use aggregated_apiserver::testing::log::logging;
 
@@ -237,29 +230,28 @@ mod tests {
         authority("test").certificate_pem()
     }
 
-    fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> Option<String> {
+    fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> bool {
         let own = |(key, text): &(&str, &str)| ((*key).to_owned(), (*text).to_owned());
         let data: BTreeMap<String, String> = data.iter().map(own).collect();
         let problems = trust.load(&data);
-        trouble(trust.current().as_deref(), &problems)
+        is_ready(trust.current().as_deref(), &problems)
     }
 
     #[test]
     fn the_server_is_unready_with_an_invalid_front_proxy_authority_unless_a_former_one_is_valid() {
         let trust = TrustStore::default();
         let (clients, proxy) = (pem(), pem());
-        let why = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]).unwrap();
-        assert!(why.starts_with(PROXY), "{why}");
+        assert!(!loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]));
         let good = [(CLIENTS, clients.as_str()), (PROXY, proxy.as_str())];
-        assert_eq!(loaded(&trust, &good), None);
+        assert!(loaded(&trust, &good));
         let broken = [(CLIENTS, clients.as_str()), (PROXY, "broken")];
-        assert_eq!(loaded(&trust, &broken), None, "what was known is kept");
+        assert!(loaded(&trust, &broken), "what was known is kept");
     }
 
     #[test]
     fn a_cluster_without_a_front_proxy_is_ready() {
         let trust = TrustStore::default();
-        assert_eq!(loaded(&trust, &[(CLIENTS, &pem())]), None);
+        assert!(loaded(&trust, &[(CLIENTS, &pem())]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,7 +265,7 @@ mod tests {
             ..Replaced::default()
         };
         let trust = Arc::new(TrustStore::default());
-        let check = Health::new().register("client-authorities", Weight::Readiness, None);
+        let check = Check::default();
         let (_, texts) = watch::channel(None);
         let following = tokio::spawn(replaced.follow(texts, Arc::clone(&trust), check));
         tokio::time::sleep(FILES_EVERY / 2).await;

@@ -30,8 +30,7 @@ struct Cli {
     flags: ServeArgs,
 }
 
-/// Parses the arguments and runs the server. Returns the process' exit code: 2 if a flag or
-/// the configuration is wrong.
+/// Parses the arguments and runs the server. Returns the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     let (words, without_effect) = retired::take_out(std::env::args_os());
@@ -44,7 +43,7 @@ pub fn run() -> ExitCode {
         6.. => Level::TRACE,
     };
     telemetry::init(level, flags.logging.logging_format);
-    for warning in without_effect.iter().chain(&stray(&flags.words)) {
+    for warning in &without_effect {
         tracing::warn!("{warning}");
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -68,18 +67,5 @@ pub fn run() -> ExitCode {
         // A closed output is ignored; the exit code stays.
         let _ = writeln!(io::stderr(), "{label}{}", escaped(line));
     }
-    match error.is_usage() {
-        true => ExitCode::from(2),
-        false => ExitCode::FAILURE,
-    }
-}
-
-/// A warning about words without a flag. `serve` is the name of what the server does anyway.
-fn stray(words: &[String]) -> Option<String> {
-    let words = match words {
-        [first, others @ ..] if first == "serve" => others,
-        words => words,
-    };
-    let all = words.join(" ");
-    (!words.is_empty()).then(|| format!("arguments without a flag have no effect: {all}"))
+    ExitCode::FAILURE
 }

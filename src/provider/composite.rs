@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use aggregated_apiserver::refusal::Refusal;
 use findings::{Finding, Report};
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
@@ -17,9 +18,7 @@ use super::explain::explained_by_rule;
 use super::gpu::GpuProvider;
 use super::rules::{RuleMetric, RuleProvider};
 use super::usage::{Usage, UsageQuery};
-use super::{
-    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf,
-};
+use super::{ListedMetrics, MetricValues, Provider, ProviderFuture, Query, ValuesOf};
 
 /// Returns the present findings about a part of the server itself.
 pub type SelfFindings = Arc<dyn Fn() -> Vec<Finding> + Send + Sync>;
@@ -58,7 +57,7 @@ impl Composite {
             rules,
             gpus,
             values: ComputeLimit::of_values(),
-            explanations: ComputeLimit::new(1, ProviderError::TooMuchWork),
+            explanations: ComputeLimit::new(1),
             own,
         }
     }
@@ -118,13 +117,9 @@ impl Provider for Composite {
         Box::pin(self.explanations.run(move || gpus.devices(&query)))
     }
 
-    fn knows_usage(&self) -> bool {
-        self.rules.as_ref().is_some_and(|rules| rules.knows_usage())
-    }
-
     fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {
         Box::pin(async {
-            let rules = self.rules.as_ref().ok_or(ProviderError::NoSuchMetric)?;
+            let rules = self.rules.as_ref().ok_or(Refusal::NoSuchPath)?;
             rules.usage(query).await
         })
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::ProviderError;
+use aggregated_apiserver::refusal::Refusal;
 
 /// The longest wait for a permit. The limit of requests in flight bounds how many wait.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -16,7 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct ComputeLimit {
     working: Arc<Semaphore>,
-    refusal: ProviderError,
 }
 
 impl ComputeLimit {
@@ -24,30 +23,26 @@ impl ComputeLimit {
     /// and serving.
     pub(crate) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self::new((processors / 2).clamp(1, 4), ProviderError::TooMuchWork)
+        Self::new((processors / 2).clamp(1, 4))
     }
 
-    /// `refusal` is the error if the wait is too long.
-    pub(crate) fn new(most_working: usize, refusal: ProviderError) -> Self {
-        Self {
-            working: Arc::new(Semaphore::new(most_working)),
-            refusal,
-        }
+    pub(crate) fn new(most_working: usize) -> Self {
+        let working = Arc::new(Semaphore::new(most_working));
+        Self { working }
     }
 
     /// Runs `work` on a blocking thread and returns its result.
     ///
     /// # Errors
-    /// Those of `work`, or the refusal.
-    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, ProviderError>
+    /// Those of `work`, and [`Refusal::TooMuchWork`] if the wait is too long.
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, Refusal>
     where
         T: Send + 'static,
-        F: FnOnce() -> Result<T, ProviderError> + Send + 'static,
+        F: FnOnce() -> Result<T, Refusal> + Send + 'static,
     {
-        let refused = || self.refusal.clone();
         let working = Arc::clone(&self.working).acquire_owned();
         let Ok(Ok(working)) = tokio::time::timeout(PATIENCE, working).await else {
-            return Err(refused());
+            return Err(Refusal::TooMuchWork);
         };
         let made = tokio::task::spawn_blocking(move || {
             // The work holds the permit, because it continues after the client disconnects.
@@ -57,7 +52,7 @@ impl ComputeLimit {
         match made.await {
             Ok(made) => made,
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(refused()),
+            Err(_) => Err(Refusal::TooMuchWork),
         }
     }
 }
@@ -86,11 +81,11 @@ mod tests {
     /// The runtime of the test has one thread. Work on that thread would block all other tasks.
     #[tokio::test]
     async fn work_without_a_permit_in_time_is_refused_and_blocks_no_other_task() {
-        let limit = ComputeLimit::new(1, ProviderError::TooMuchWork);
+        let limit = ComputeLimit::new(1);
         let limit = Arc::new(limit);
         let (open, first) = held(&limit).await;
         let refused = limit.run(|| Ok(())).await;
-        assert_eq!(refused, Err(ProviderError::TooMuchWork));
+        assert_eq!(refused, Err(Refusal::TooMuchWork));
         drop(open);
         first.await.unwrap();
         assert_eq!(limit.run(|| Ok(3)).await, Ok(3));

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use super::gpu::{GpuProvider, NOT_READY};
 use super::served::ServedSnapshot;
-use super::{ObjectSelection, ProviderError, Query, ValuesOf};
+use super::{ObjectSelection, Query, ValuesOf};
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::labels::Labels;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf, IdleTime};
-use gpu_metrics::explain::{Explanation, ReadingOutcome};
+use gpu_metrics::explain::ReadingOutcome;
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -33,13 +34,7 @@ const VALUES: [(&str, Place); 7] = [
 
 /// The most objects of a list, in an answer of some 40 MB.
 const MOST_OBJECTS: usize = 20_000;
-
-/// The most objects without devices that are explained: each explanation reads all pods
-/// and series.
-const MOST_LOOKED_FOR: usize = 100;
-
-/// The reason that further objects without devices have.
-const UNEXPLAINED: &str = "no GPU of it is reported: see explain";
+const TOO_MANY: &str = "more than 20000 objects have GPUs: name a namespace or a labelSelector";
 
 /// The kinds for the parameter `by`; `None`: no such list. Namespaces and nodes are listed
 /// only for the whole cluster.
@@ -80,7 +75,7 @@ impl GpuProvider {
     ///
     /// # Errors
     /// Before the first poll, and for more than [`MOST_OBJECTS`] objects.
-    pub(crate) fn devices(&self, query: &DevicesQuery) -> Result<DeviceList, ProviderError> {
+    pub(crate) fn devices(&self, query: &DevicesQuery) -> Result<DeviceList, Refusal> {
         if self.listed().custom.is_empty() {
             return Ok(DeviceList::default());
         }
@@ -91,25 +86,10 @@ impl GpuProvider {
         let devices = layout.devices.len();
         let objects = objects(snapshot, query);
         if objects.len() > MOST_OBJECTS {
-            let reason = format!(
-                "{} objects have GPUs, and a list shows {MOST_OBJECTS} at most: name a namespace \
-                 or a labelSelector",
-                objects.len()
-            );
-            return Err(ProviderError::BadSelector(reason));
+            return Err(Refusal::Malformed(TOO_MANY.to_owned()));
         }
-        let mut looked_for = 0;
-        let items = objects.into_iter().map(|key| {
-            let kind = query.kinds.get(key.1).and_then(|kind| layout.table(kind));
-            let is_known = kind.is_some_and(|(_, it)| it.find(key.0.as_deref(), &key.2).is_some());
-            looked_for += usize::from(!is_known);
-            self.devices_of(
-                key,
-                query,
-                current,
-                is_known || looked_for <= MOST_LOOKED_FOR,
-            )
-        });
+        let objects = objects.into_iter();
+        let items = objects.map(|key| self.devices_of(key, query, current));
         Ok(DeviceList {
             items: items.collect::<Result<_, _>>()?,
             device_count: (query.namespace.is_none() && devices > 0).then_some(devices),
@@ -121,8 +101,7 @@ impl GpuProvider {
         (namespace, place, name): Key,
         query: &DevicesQuery,
         current: &Arc<ServedSnapshot>,
-        explained: bool,
-    ) -> Result<DevicesOf, ProviderError> {
+    ) -> Result<DevicesOf, Refusal> {
         let snapshot = &current.snapshot;
         let resource = query.kinds.get(place).copied().unwrap_or_default();
         let objects = ObjectSelection::named(resource, namespace.as_deref(), &name);
@@ -133,13 +112,7 @@ impl GpuProvider {
             now: query.now,
             user: String::new(),
         };
-        let mut explanation = match explained {
-            true => self.lookup(Some(current), &value_query)?.explanation(),
-            false => Explanation {
-                no_value: Some(UNEXPLAINED.to_owned()),
-                ..Explanation::default()
-            },
-        };
+        let mut explanation = self.lookup(Some(current), &value_query)?.explanation();
         explanation.name_holders(query.names_pods);
         let now = query.now;
         let mut item = DevicesOf {

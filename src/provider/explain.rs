@@ -3,15 +3,16 @@
 use super::gpu::GpuProvider;
 use super::lookup::{Lookup, Subject};
 use super::rules::RuleValues;
-use super::{MetricValues, ProviderError, Query};
+use super::{MetricValues, Query};
 use adapter_rules::rule::Rule;
+use aggregated_apiserver::refusal::Refusal;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
 
 impl GpuProvider {
     /// Explains the value of one object or of an external metric, or why it is missing.
-    pub fn explain(&self, query: &Query) -> Result<Explanation, ProviderError> {
+    pub fn explain(&self, query: &Query) -> Result<Explanation, Refusal> {
         let current = self.current.load_full();
         Ok(self.lookup(current.as_ref(), query)?.explanation())
     }
@@ -23,8 +24,8 @@ impl GpuProvider {
 pub(super) fn explained_by_rule(
     query: &Query,
     rule: &Rule,
-    found: Result<RuleValues, ProviderError>,
-) -> Result<Explanation, ProviderError> {
+    found: Result<RuleValues, Refusal>,
+) -> Result<Explanation, Refusal> {
     let (place, series) = (&rule.place, &rule.series_query);
     let mut explanation = Explanation {
         metric: query.metric.clone(),
@@ -35,7 +36,7 @@ pub(super) fn explained_by_rule(
     };
     let found = match found {
         Ok(found) => found,
-        Err(ProviderError::NoValue(reason)) => {
+        Err(Refusal::NoValue(reason)) => {
             explanation.no_value = Some(reason);
             return Ok(explanation);
         }
@@ -83,7 +84,7 @@ impl Lookup<'_> {
         };
         // The number of the whole cluster is not explained to users of one namespace.
         let is_hidden = is_original && matches!(self.subject, Subject::Objects { .. });
-        let group = self.object().filter(|_| !is_hidden);
+        let group = self.group().filter(|_| !is_hidden);
         let formula = self.narrowed.formula;
         let question = Question {
             metric: &self.name,
@@ -94,7 +95,7 @@ impl Lookup<'_> {
             is_narrowed: self.narrowed.has_labels(),
             now: self.query.now,
         };
-        let reasons = group.and_then(|group| self.reasons(group));
+        let reasons = group.and_then(|group| self.reasons(group.object));
         let value = self.value();
         let no_value = value.is_none().then(|| self.absence());
         let answer = (value, no_value);

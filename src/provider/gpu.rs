@@ -9,14 +9,13 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::lookup::{Lookup, Subject};
 use super::narrow::Narrowed;
 use super::served::ServedSnapshot;
-use super::{
-    CustomMetric, ListedMetrics, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
-};
-use findings::{Report, source};
+use super::{CustomMetric, ListedMetrics, MetricValues, ObjectSelection, Query, ValuesOf};
+use aggregated_apiserver::refusal::Refusal;
+use findings::codes::{GM301, GM401};
+use findings::{Finding, Report, source};
 use gpu_metrics::external::{CLUSTER_PREFIX, ExternalMetrics, FLEET_WINDOW, Reach};
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::policy::{Measure, MetricSpec};
-use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::Snapshot;
 
 const OF_ALL_NAMESPACES: &str = "a metric of the whole cluster cannot be narrowed by labels of pods, \
@@ -38,8 +37,8 @@ const KINDS: [(&str, &str, &str, bool); 9] = [
 ];
 
 /// The error before the first values.
-pub(super) const NOT_READY: ProviderError =
-    ProviderError::NotReady("the first poll of the metrics backend has not ended");
+pub(super) const NOT_READY: Refusal =
+    Refusal::NotReady("the first poll of the metrics backend has not ended");
 
 /// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
 /// [`super::Provider`] of it.
@@ -50,8 +49,6 @@ pub struct GpuProvider {
     external: ExternalMetrics,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<ServedSnapshot>,
-    /// The resource names by which pods request GPUs, as text.
-    gpus: Arc<str>,
     findings: ArcSwap<Report>,
 }
 
@@ -80,21 +77,13 @@ impl GpuProvider {
             listed: Arc::new(ListedMetrics {
                 custom,
                 external: names,
+                usage: false,
             }),
             external,
             kinds: kinds.into(),
             current: ArcSwapOption::empty(),
-            gpus: GpuResources::default().words().into(),
             findings: ArcSwap::from_pointee(unknown(&metrics)),
             metrics,
-        }
-    }
-
-    /// Sets the resource names by which pods request GPUs.
-    pub(crate) fn requested_by(self, resources: &GpuResources) -> Self {
-        Self {
-            gpus: resources.words().into(),
-            ..self
         }
     }
 
@@ -103,23 +92,21 @@ impl GpuProvider {
     }
 
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.publish_despite(snapshot, None);
-    }
-
-    /// The same while the source may fail. Then errors for missing values contain the reason.
-    pub(crate) fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
-        let gpus = Arc::clone(&self.gpus);
-        let served = ServedSnapshot::new(snapshot, trouble, gpus);
+        let served = ServedSnapshot::new(snapshot);
         self.current.store(Some(Arc::new(served)));
     }
 
-    /// Why the source fails; `None`: it works.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let current = self.current.load();
-        current.as_ref()?.trouble.clone()
+    /// Why values may be missing: a fault of Prometheus as a whole.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let report = self.findings.load();
+        let mut found = report.findings.iter();
+        let of_source = |it: &&Finding| it.code == GM301.id || it.code == GM401.id;
+        let found = found.find(|it| of_source(it) && it.object == source::PROMETHEUS)?;
+        Some(format!("{}: {}", found.object, found.message))
     }
 
-    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+    /// The newest values; `None` before the first round.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let current = self.current.load();
         current
             .as_ref()
@@ -134,13 +121,10 @@ impl GpuProvider {
 
 /// The report before the first poll, or if GPU metrics are off.
 fn unknown(metrics: &[MetricSpec]) -> Report {
-    match metrics {
-        [] => unseen("GPU metrics are off", "set gpu.enabled: true"),
-        _ => unseen("the first round of queries has not ended", "look again"),
-    }
-}
-
-fn unseen(reason: &str, remedy: &str) -> Report {
+    let (reason, remedy) = match metrics {
+        [] => ("GPU metrics are off", "set gpu.enabled: true"),
+        _ => ("the first round of queries has not ended", "look again"),
+    };
     Report {
         skipped: [source::unseen(reason, remedy)].into(),
         ..Report::default()
@@ -164,17 +148,14 @@ impl GpuProvider {
 
     /// The values of the metric of a query; `None`: they need a computation, which may take
     /// long.
-    pub(super) fn values_at_hand(
-        &self,
-        query: &Query,
-    ) -> Result<Option<MetricValues>, ProviderError> {
+    pub(super) fn values_at_hand(&self, query: &Query) -> Result<Option<MetricValues>, Refusal> {
         let current = self.current.load_full();
         let lookup = self.lookup(current.as_ref(), query)?;
         lookup.is_at_hand().then(|| lookup.result()).transpose()
     }
 
     /// The values of the metric of a query.
-    pub fn values(&self, query: &Query) -> Result<MetricValues, ProviderError> {
+    pub fn values(&self, query: &Query) -> Result<MetricValues, Refusal> {
         let current = self.current.load_full();
         self.lookup(current.as_ref(), query)?.result()
     }
@@ -184,17 +165,17 @@ impl GpuProvider {
         &'a self,
         current: Option<&'a Arc<ServedSnapshot>>,
         query: &'a Query,
-    ) -> Result<Lookup<'a>, ProviderError> {
+    ) -> Result<Lookup<'a>, Refusal> {
         let (mut window, mut name) = (None, None);
         let (metric, spec, subject) = match &query.of {
             ValuesOf::Objects(selection) => {
                 let metric = self.metric(&query.metric);
-                let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
+                let (metric, spec) = metric.ok_or(Refusal::NoSuchPath)?;
                 (metric, spec, self.objects(current, selection, spec)?)
             }
             ValuesOf::Namespace(namespace) => {
                 let metric = self.external.named(&query.metric);
-                let (metric, spec, reach) = metric.ok_or(ProviderError::NoSuchMetric)?;
+                let (metric, spec, reach) = metric.ok_or(Refusal::NoSuchPath)?;
                 match reach {
                     Reach::Fleet => window = Some(FLEET_WINDOW),
                     Reach::Prefixed => name = Some(format!("{CLUSTER_PREFIX}{}", spec.name)),
@@ -213,10 +194,11 @@ impl GpuProvider {
         let mut narrowed = Narrowed::read(&query.selector, &spec.measure, longest)?;
         if matches!(subject, Subject::Cluster) && narrowed.names_owners() {
             // The right to a metric in one namespace is none to the pods of another.
-            return Err(ProviderError::BadSelector(OF_ALL_NAMESPACES.to_owned()));
+            return Err(Refusal::Malformed(OF_ALL_NAMESPACES.to_owned()));
         }
         narrowed.window = narrowed.window.or(window.map(|it| it.min(longest)));
         Ok(Lookup {
+            provider: self,
             current,
             snapshot,
             query,
@@ -233,7 +215,7 @@ impl GpuProvider {
         current: Option<&'a Arc<ServedSnapshot>>,
         selection: &'a ObjectSelection,
         spec: &MetricSpec,
-    ) -> Result<Subject<'a>, ProviderError> {
+    ) -> Result<Subject<'a>, Refusal> {
         let resource = &selection.resource;
         let table = current.and_then(|current| current.snapshot.layout().table(resource));
         let mut known = self.kinds.iter();
@@ -242,7 +224,7 @@ impl GpuProvider {
             None => known.find(|kind| *kind.resource == **resource),
         };
         let kind = kind.filter(|kind| is_offered(&spec.measure, kind));
-        let kind = kind.ok_or(ProviderError::NoSuchMetric)?;
+        let kind = kind.ok_or(Refusal::NoSuchPath)?;
         selection.check_scope(kind.namespaced)?;
         Ok(Subject::Objects {
             kind,

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::gpu::GpuProvider;
 use super::narrow::Narrowed;
 use super::served::{ServedSnapshot, StoredValues};
-use super::{
-    CustomValue, ExternalValue, MetricValues, ObjectSelection, ProviderError, Query, ValuesOf,
-};
+use super::{CustomValue, ExternalValue, MetricValues, ObjectSelection, Query, ValuesOf};
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::labels::Labels;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Member, Object};
@@ -37,15 +37,16 @@ pub(super) enum Subject<'a> {
 
 /// An object with devices, and the places of its values in the snapshot.
 #[derive(Clone, Copy, Debug)]
-struct Group<'a> {
+pub(super) struct Group<'a> {
     kind: usize,
     place: usize,
-    object: &'a Object,
+    pub(super) object: &'a Object,
 }
 
 /// A query with its metric and settings resolved.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
+    pub(super) provider: &'a GpuProvider,
     pub(super) current: &'a Arc<ServedSnapshot>,
     pub(super) snapshot: &'a Snapshot,
     pub(super) query: &'a Query,
@@ -72,7 +73,7 @@ impl<'a> Lookup<'a> {
     ///
     /// # Errors
     /// When there are none.
-    pub(super) fn result(&self) -> Result<MetricValues, ProviderError> {
+    pub(super) fn result(&self) -> Result<MetricValues, Refusal> {
         let values = match self.subject {
             Subject::Objects {
                 kind,
@@ -97,12 +98,12 @@ impl<'a> Lookup<'a> {
                 }])
             }),
         };
-        values.ok_or_else(|| ProviderError::NoValue(self.absence()))
+        values.ok_or_else(|| Refusal::NoValue(self.absence()))
     }
 
     /// The devices of the subject; `None`: it has none, or it is a list. The original's average
     /// is one value for the whole cluster.
-    fn group(&self) -> Option<Group<'a>> {
+    pub(super) fn group(&self) -> Option<Group<'a>> {
         let layout = self.snapshot.layout();
         let (table, namespace, name) = match self.subject {
             _ if self.spec.measure == Measure::OriginalAverage => return Some(self.cluster()),
@@ -135,11 +136,6 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The devices of the only subject.
-    pub(super) fn object(&self) -> Option<&'a Object> {
-        self.group().map(|group| group.object)
-    }
-
     /// The value of the only subject.
     pub(super) fn value(&self) -> Option<Value> {
         let group = self.group()?;
@@ -148,11 +144,8 @@ impl<'a> Lookup<'a> {
             let values = self.snapshot.values(group.kind, self.metric);
             values.get(group.place).copied().flatten()
         } else if matches!(self.subject, Subject::Cluster) {
-            // Autoscalers with the same selector cause one computation: the first request
-            // computes the value, and the others wait for it. Values of objects are computed
-            // for each request.
             let of = (self.metric, self.narrowed.clone());
-            *self.current.of_cluster(of).get_or_init(compute)
+            self.current.of_cluster(of, compute)
         } else {
             compute()
         };
@@ -163,21 +156,15 @@ impl<'a> Lookup<'a> {
         value.is_fresh(self.query.now) && value.value.is_finite()
     }
 
-    /// The objects of the query with devices.
-    pub(super) fn objects(&self) -> Vec<&'a Object> {
-        match (self.object(), self.subject) {
-            (Some(object), _) => vec![object],
-            (
-                None,
-                Subject::Objects {
-                    table: Some((_, table)),
-                    selection,
-                    ..
-                },
-            ) if selection.name.is_none() => {
-                chosen(table, selection).map(|(_, object)| object).collect()
-            }
-            (None, _) => Vec::new(),
+    /// Whether an object of the query has devices.
+    pub(super) fn has_devices(&self) -> bool {
+        match self.subject {
+            Subject::Objects {
+                table: Some((_, table)),
+                selection,
+                ..
+            } if selection.name.is_none() => chosen(table, selection).next().is_some(),
+            _ => self.group().is_some(),
         }
     }
 

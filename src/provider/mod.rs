@@ -25,6 +25,7 @@ pub mod usage;
 use std::future::ready;
 use std::sync::Arc;
 
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
@@ -50,12 +51,14 @@ pub struct CustomMetric {
     pub namespaced: bool,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedMetrics {
     /// Sorted by resource and metric, without duplicates.
     pub custom: Vec<CustomMetric>,
     /// The names of external metrics, sorted.
     pub external: Vec<Arc<str>>,
+    /// Whether the usage of pods and nodes is served.
+    pub usage: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -87,15 +90,12 @@ impl ObjectSelection {
     }
 
     /// Fails if objects of the kind are not in the scope of the path.
-    pub(crate) fn check_scope(&self, is_namespaced: bool) -> Result<(), ProviderError> {
-        let reason = match (is_namespaced, &self.namespace) {
-            (true, None) => {
-                "these objects are namespaced, request them below /namespaces/<namespace>"
-            }
-            (false, Some(_)) => "these objects are not namespaced, omit /namespaces/<namespace>",
-            _ => return Ok(()),
-        };
-        Err(ProviderError::WrongScope(reason))
+    pub(crate) fn check_scope(&self, is_namespaced: bool) -> Result<(), Refusal> {
+        if is_namespaced == self.namespace.is_some() {
+            return Ok(());
+        }
+        let reason = "only namespaced objects are requested below /namespaces/<namespace>";
+        Err(Refusal::NoValue(reason.to_owned()))
     }
 }
 
@@ -184,43 +184,15 @@ pub enum MetricValues {
     External(Vec<ExternalValue>),
 }
 
-/// Why a query has no answer. Independent of HTTP; `api::failure` maps it. The texts are
-/// for the client, and do not change as long as the reason does not.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProviderError {
-    /// The kind of object does not have this metric, or no such external metric exists.
-    #[error("no such metric")]
-    NoSuchMetric,
-    /// The objects are not in the scope of the path.
-    #[error("{0}")]
-    WrongScope(&'static str),
-    /// The object has no value now: reason and remedy, in one line.
-    #[error("{0}")]
-    NoValue(String),
-    /// The metric selector is not supported: the key and its possible values.
-    #[error("{0}")]
-    BadSelector(String),
-    /// The query needs more work than is allowed, or other work leaves no room.
-    #[error("the answer exceeds the permitted amount of work")]
-    TooMuchWork,
-    /// No values have been computed yet: what they wait for.
-    #[error("no data yet: {0}")]
-    NotReady(&'static str),
-    /// Too many queries are in flight to fetch the answer.
-    #[error("too many queries are in flight")]
-    Saturated,
-    /// Prometheus did not answer, or the objects cannot be listed. The log contains the
-    /// reason once.
-    #[error("{0}")]
-    Unavailable(&'static str),
-}
+/// The refusal when Prometheus did not answer. The log contains the reason once.
+pub(crate) const UNFETCHED: Refusal = Refusal::Unavailable("unable to fetch metrics");
 
-impl ProviderError {
-    /// Prometheus did not answer.
-    pub(crate) const UNFETCHED: Self = Self::Unavailable("unable to fetch metrics");
-}
+/// The refusal when too many queries are in flight to fetch the answer.
+pub(crate) const SATURATED: Refusal = Refusal::QueriesSaturated(
+    "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
+);
 
-pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;
+pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
 
 /// Answers queries. Dropping a future cancels the query.
 pub trait Provider: Send + Sync + std::fmt::Debug {
@@ -236,7 +208,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// have the right to read the value; the explanation needs no further right. A missing
     /// value is explained, and is no error.
     fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
-        Box::pin(ready(Err(ProviderError::NoSuchMetric)))
+        Box::pin(ready(Err(Refusal::NoSuchPath)))
     }
 
     /// The findings about the data and the server itself. They contain no name of a pod,
@@ -250,13 +222,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
-    fn knows_usage(&self) -> bool {
-        false
-    }
-
     /// The usage of objects. Objects without data are left out.
     fn usage<'a>(&'a self, _: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {
-        Box::pin(ready(Err(ProviderError::NoSuchMetric)))
+        Box::pin(ready(Err(Refusal::NoSuchPath)))
     }
 
     /// Whether values are fetched for each query: of the custom metric of this resource, or

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ProviderError;
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::selector::{Operator, Requirement, Selector};
 use gpu_metrics::dcgm::schemes::names_an_owner;
@@ -41,7 +41,7 @@ impl Narrowed {
         selector: &Selector,
         measure: &Measure,
         longest: Duration,
-    ) -> Result<Self, ProviderError> {
+    ) -> Result<Self, Refusal> {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
@@ -51,7 +51,7 @@ impl Narrowed {
             }
         }
         if *measure == Measure::OriginalAverage && !narrowed.labels.is_empty() {
-            return Err(ProviderError::BadSelector("avg_GPU_utilization is one number for the whole cluster and cannot be narrowed by labels: \
+            return Err(Refusal::Malformed("avg_GPU_utilization is one number for the whole cluster and cannot be narrowed by labels: \
                          use gpu_memory_utilization"
                     .to_owned()));
         }
@@ -70,12 +70,6 @@ impl Narrowed {
 
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
-    }
-
-    /// Whether a series has the requested model; true if none is requested.
-    pub(super) fn admits_model(&self, line: &Line) -> bool {
-        let mut models = self.labels.iter().filter(|it| it.key == MODEL);
-        models.all(|requirement| holds(requirement, model_of(line)))
     }
 
     pub(crate) fn admits(&self, line: &Line) -> bool {
@@ -113,11 +107,6 @@ fn spelled(value: &str, stand_in: char) -> String {
     value.chars().map(spell).collect()
 }
 
-/// The model of a series, as selectors name it.
-pub(super) fn selectable_model(line: &Line) -> Option<String> {
-    Some(spelled(model_of(line)?, '-'))
-}
-
 fn value_of<'r>(requirement: &Requirement, line: &'r Line) -> Option<&'r str> {
     match requirement.key.as_str() {
         MODEL => model_of(line),
@@ -140,31 +129,21 @@ fn single(requirement: &Requirement) -> Option<&str> {
     }
 }
 
-fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration, ProviderError> {
-    let bad = |reason: String| ProviderError::BadSelector(reason);
-    let text = single(requirement)
-        .ok_or_else(|| bad("the key window takes one duration: write window: 2m".to_owned()))?;
-    let window = parse_duration(text).map_err(|error| bad(format!("the key window: {error}")))?;
-    if window < SHORTEST_WINDOW {
-        return Err(bad(format!(
-            "the key window: {} holds fewer readings than a value needs: at least {}",
-            format_duration(window),
-            format_duration(SHORTEST_WINDOW)
-        )));
-    }
-    if window > longest {
-        return Err(bad(format!(
-            "the key window: {} is longer than the {} that are kept: raise gpu.maxWindow",
-            format_duration(window),
+fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration, Refusal> {
+    let window = single(requirement).and_then(|text| parse_duration(text).ok());
+    let window = window.filter(|window| (SHORTEST_WINDOW..=longest).contains(window));
+    window.ok_or_else(|| {
+        Refusal::Malformed(format!(
+            "the key window takes a duration from {} to {}, which gpu.maxWindow raises: window: 2m",
+            format_duration(SHORTEST_WINDOW),
             format_duration(longest)
-        )));
-    }
-    Ok(window)
+        ))
+    })
 }
 
-fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, ProviderError> {
+fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, Refusal> {
     let names = Formula::ALL.map(Formula::name).join(", ");
-    let bad = |reason: String| ProviderError::BadSelector(reason);
+    let bad = |reason: String| Refusal::Malformed(reason);
     let formula = single(requirement)
         .and_then(Formula::from_name)
         .ok_or_else(|| bad(format!("the key formula takes one of: {names}")))?;

@@ -16,12 +16,13 @@ use super::rule_conditions::RuleConditions;
 use super::usage::{Usage, UsageQuery, UsageRequest};
 use super::{
     CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
-    ProviderError, ProviderFuture, Query, StoreQuery, ValuesOf,
+    ProviderFuture, Query, StoreQuery, UNFETCHED, ValuesOf,
 };
 use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rule;
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::kinds::Kind;
 use apimachinery::quantity;
 use apimachinery::selector::Selector;
@@ -55,7 +56,7 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 pub trait RuleStore: Send + Sync + std::fmt::Debug {
     /// The result of a query, for a request of this user.
     ///
-    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`], whose
+    /// The errors are [`SATURATED`] and [`Refusal::Unavailable`], whose
     /// reason is a condition of the rule.
     fn fetch<'a>(
         &'a self,
@@ -95,7 +96,11 @@ fn listed(registry: &Registry, built_in: &ListedMetrics) -> ListedMetrics {
     custom.dedup();
     external.sort();
     external.dedup();
-    ListedMetrics { custom, external }
+    ListedMetrics {
+        custom,
+        external,
+        usage: built_in.usage,
+    }
 }
 
 impl RuleMetric {
@@ -123,7 +128,7 @@ pub struct RuleProvider {
     current: ArcSwap<Registry>,
     listed: ArcSwap<ListedMetrics>,
     /// The metrics that are served besides those of rules.
-    built_in: Arc<ListedMetrics>,
+    built_in: ListedMetrics,
     objects: Box<dyn ObjectNames>,
     store: Box<dyn RuleStore>,
     resource_rules: Option<Arc<ResourceRules>>,
@@ -139,18 +144,21 @@ impl RuleProvider {
         objects: Box<dyn ObjectNames>,
         store: Box<dyn RuleStore>,
         conditions: Arc<RuleConditions>,
-        built_in: Arc<ListedMetrics>,
+        built_in: &ListedMetrics,
         resource_rules: Option<ResourceRules>,
     ) -> Self {
+        let built_in = ListedMetrics {
+            usage: resource_rules.is_some(),
+            ..built_in.clone()
+        };
         Self {
             current: ArcSwap::default(),
-            listed: ArcSwap::new(Arc::clone(&built_in)),
+            listed: ArcSwap::from_pointee(built_in.clone()),
             built_in,
             objects,
             store,
             resource_rules: resource_rules.map(Arc::new),
-            // The error has no Retry-After, which would block a worker of the HPA controller.
-            usage: ComputeLimit::new(1, ProviderError::Saturated),
+            usage: ComputeLimit::new(1),
             conditions,
         }
     }
@@ -179,23 +187,19 @@ impl RuleProvider {
         Some(RuleMetric::Custom(custom.clone()))
     }
 
-    pub(crate) fn knows_usage(&self) -> bool {
-        self.resource_rules.is_some()
-    }
-
     async fn names(
         &self,
         kind: &Kind,
         objects: &ObjectSelection,
-    ) -> Result<Vec<Arc<str>>, ProviderError> {
+    ) -> Result<Vec<Arc<str>>, Refusal> {
         if let Some(name) = &objects.name {
             return Ok(vec![name.as_str().into()]);
         }
         let (namespace, selector) = (objects.namespace.as_deref(), &objects.selector);
         let names = self.objects.matching(kind, namespace, selector).await;
-        let names = names.ok_or(ProviderError::Unavailable(NO_OBJECTS))?;
+        let names = names.ok_or(Refusal::Unavailable(NO_OBJECTS))?;
         if names.is_empty() {
-            return Err(ProviderError::NoValue("no object matches".to_owned()));
+            return Err(Refusal::NoValue("no object matches".to_owned()));
         }
         Ok(names)
     }
@@ -205,7 +209,7 @@ impl RuleProvider {
         &self,
         metric: &RuleMetric,
         query: &Query,
-    ) -> Result<RuleValues, ProviderError> {
+    ) -> Result<RuleValues, Refusal> {
         let (mut names, mut place) = (Vec::new(), None);
         let promql = match (metric, &query.of) {
             (RuleMetric::Custom(custom), ValuesOf::Objects(objects)) => {
@@ -220,11 +224,11 @@ impl RuleProvider {
                 let promql = external.query(namespace, &query.selector);
                 promql.map_err(|error| match error {
                     // As upstream, an external metric of a faulty rule is unavailable.
-                    Unanswerable::Rule(_) => ProviderError::UNFETCHED,
+                    Unanswerable::Rule(_) => UNFETCHED,
                     error => unanswerable(error),
                 })?
             }
-            _ => return Err(ProviderError::NoSuchMetric),
+            _ => return Err(Refusal::NoSuchPath),
         };
         let store_query = metric.store_query(promql);
         let result = self.store.fetch(&store_query, &query.user).await?;
@@ -241,9 +245,9 @@ impl RuleProvider {
         })
     }
 
-    pub(super) async fn usage(&self, query: &UsageQuery) -> Result<Vec<Usage>, ProviderError> {
+    pub(super) async fn usage(&self, query: &UsageQuery) -> Result<Vec<Usage>, Refusal> {
         let rules = self.resource_rules.clone();
-        let rules = rules.ok_or(ProviderError::NoSuchMetric)?;
+        let rules = rules.ok_or(Refusal::NoSuchPath)?;
         let (asked, inventory) = (query.clone(), self.objects.inventory());
         let request = move || UsageRequest::new(rules, asked, &inventory);
         let request = self.usage.run(request).await?;
@@ -261,12 +265,12 @@ impl RuleProvider {
 
 /// Maps an error in the client's selector or names, or in the rule. The latter was logged
 /// when the rule was parsed.
-fn unanswerable(error: Unanswerable) -> ProviderError {
+fn unanswerable(error: Unanswerable) -> Refusal {
     match error {
-        Unanswerable::Selector(reason) => ProviderError::BadSelector(reason),
-        error @ Unanswerable::Name(_) => ProviderError::NoValue(error.to_string()),
+        Unanswerable::Selector(reason) => Refusal::Malformed(reason),
+        error @ Unanswerable::Name(_) => Refusal::NoValue(error.to_string()),
         Unanswerable::Rule(_) => {
-            ProviderError::NoValue("the rule's query cannot be filled in".to_owned())
+            Refusal::NoValue("the rule's query cannot be filled in".to_owned())
         }
     }
 }

@@ -22,42 +22,42 @@ const CHUNK: usize = 64;
 /// The most cached values of the cluster. One more drops all of them.
 const MOST_CACHED: usize = 256;
 
-/// The place of a value of the cluster. The first request for it computes it.
-pub(super) type CachedValue = Arc<OnceLock<Option<Value>>>;
-
 /// A snapshot, and what was computed from it for requests.
 #[derive(Debug)]
 pub(super) struct ServedSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
     /// Values of the cluster, by metric and selector.
-    of_cluster: Mutex<HashMap<(usize, Narrowed), CachedValue>>,
+    of_cluster: Mutex<HashMap<(usize, Narrowed), Option<Value>>>,
     /// Encoded items: for each kind, those of each metric.
     encoded: Box<[OnceLock<EncodedTable>]>,
-    /// Why values may be missing; `None`: the source works.
-    pub(super) trouble: Option<String>,
-    /// The resource names by which pods request GPUs, as text.
-    pub(super) gpus: Arc<str>,
 }
 
 impl ServedSnapshot {
-    pub(super) fn new(snapshot: Arc<Snapshot>, trouble: Option<String>, gpus: Arc<str>) -> Self {
+    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
         let tables = snapshot.layout().tables().len() * snapshot.metrics().len();
         Self {
             snapshot,
             of_cluster: Mutex::default(),
             encoded: (0..tables).map(|_| OnceLock::new()).collect(),
-            trouble,
-            gpus,
         }
     }
 
-    /// The place of the cluster's value of a metric for a selector.
-    pub(super) fn of_cluster(&self, of: (usize, Narrowed)) -> CachedValue {
+    /// The cluster's value of a metric for a selector, which the first request computes.
+    pub(super) fn of_cluster(
+        &self,
+        of: (usize, Narrowed),
+        compute: impl FnOnce() -> Option<Value>,
+    ) -> Option<Value> {
+        if let Some(known) = self.of_cluster.lock().get(&of) {
+            return *known;
+        }
+        let value = compute();
         let mut known = self.of_cluster.lock();
-        if known.len() >= MOST_CACHED && !known.contains_key(&of) {
+        if known.len() >= MOST_CACHED {
             known.clear();
         }
-        known.entry(of).or_default().clone()
+        known.insert(of, value);
+        value
     }
 
     /// The encoded items of a metric for the objects of a kind.
@@ -109,17 +109,11 @@ pub struct StoredValues {
 }
 
 impl StoredValues {
-    /// The values one by one.
-    pub fn values(&self) -> impl Iterator<Item = CustomValue> {
-        let objects = self.objects.iter().cloned().flatten();
-        objects.filter_map(|object| self.value(object))
-    }
-
     fn all(&self) -> &[Option<Value>] {
         self.current.snapshot.values(self.kind, self.metric)
     }
 
-    fn value(&self, object: usize) -> Option<CustomValue> {
+    pub(super) fn value(&self, object: usize) -> Option<CustomValue> {
         let value = self.all().get(object).copied().flatten()?;
         let table = &self.current.snapshot.layout().tables()[self.kind];
         Some(CustomValue::of(
@@ -178,10 +172,17 @@ mod tests {
     #[test]
     fn equal_requests_share_one_value_and_cached_values_are_limited() {
         let snapshot = shared_gpu().0.snapshot().unwrap();
-        let current = ServedSnapshot::new(snapshot, None, "".into());
-        let value = |metric| current.of_cluster((metric, Narrowed::default()));
-        assert!(Arc::ptr_eq(&value(0), &value(0)));
-        assert!(!Arc::ptr_eq(&value(0), &value(1)));
+        let current = ServedSnapshot::new(snapshot);
+        let mut computed = 0;
+        let mut value = |metric| {
+            let compute = || {
+                computed += 1;
+                None
+            };
+            current.of_cluster((metric, Narrowed::default()), compute);
+            computed
+        };
+        assert_eq!([value(0), value(0), value(1)], [1, 1, 2]);
         for metric in 0..1000 {
             value(metric);
             assert!(current.of_cluster.lock().len() <= MOST_CACHED);

@@ -9,7 +9,9 @@ use std::time::Duration;
 use super::composite::Composite;
 use super::devices::{DevicesQuery, kinds};
 use super::gpu::GpuProvider;
-use super::{CustomValue, MetricValues, ObjectSelection, Provider, ProviderError, Query, ValuesOf};
+use super::served::StoredValues;
+use super::{CustomValue, MetricValues, ObjectSelection, Provider, Query, ValuesOf};
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
@@ -18,7 +20,6 @@ use gpu_metrics::explain::Explanation;
 use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
-use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::KeyHasher;
@@ -86,7 +87,7 @@ impl Site {
         }
     }
 
-    fn values(&self, of: ValuesOf, selector: &str) -> Result<Vec<Value>, ProviderError> {
+    fn values(&self, of: ValuesOf, selector: &str) -> Result<Vec<Value>, Refusal> {
         let query = self.query(of, selector);
         let values = numbered(&self.provider.values(&query)?);
         Ok(values.into_iter().map(|(_, value)| value).collect())
@@ -102,7 +103,7 @@ impl Site {
     }
 
     /// Values of all pods of the largest namespace, or of one.
-    fn pods(&self, name: Option<&str>, by: &str) -> Result<Vec<Value>, ProviderError> {
+    fn pods(&self, name: Option<&str>, by: &str) -> Result<Vec<Value>, Refusal> {
         self.values(pods_of(&self.namespace(), name), by)
     }
 
@@ -114,6 +115,14 @@ impl Site {
 
     fn all(&self) -> Vec<Value> {
         self.pods(None, "").unwrap()
+    }
+}
+
+impl StoredValues {
+    /// The values one by one.
+    fn values(&self) -> impl Iterator<Item = CustomValue> {
+        let objects = self.objects.iter().cloned().flatten();
+        objects.filter_map(|object| self.value(object))
     }
 }
 
@@ -186,7 +195,8 @@ fn a_number_of_the_cluster_cannot_be_narrowed_to_pods() {
         "pod_uid in (a)",
     ] {
         let refused = site.values(anywhere(), selector);
-        let is_refused = matches!(&refused, Err(ProviderError::BadSelector(why)) if why.contains("whole cluster"));
+        let is_refused =
+            matches!(&refused, Err(Refusal::Malformed(why)) if why.contains("whole cluster"));
         assert!(is_refused, "{selector}: {refused:?}");
     }
     assert!(site.pods(None, "container!=a").is_ok());
@@ -245,37 +255,21 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     }
 }
 
-fn reason(answer: Result<Vec<Value>, ProviderError>) -> String {
+fn reason(answer: Result<Vec<Value>, Refusal>) -> String {
     match answer {
-        Err(ProviderError::NoValue(reason)) => reason,
+        Err(Refusal::NoValue(reason)) => reason,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn the_error_for_an_absent_model_lists_the_present_ones() {
+fn pods_without_gpus_and_unknown_pods_have_errors_of_their_own() {
     let site = Site::new();
-    let said = reason(site.pods(None, "model=A10"));
-    let words =
-        "no GPU of the pods selected is of the model that the metric selector names: there are ";
-    let model = said.strip_prefix(words).unwrap_or_else(|| panic!("{said}"));
-    assert_eq!(site.pods(None, &format!("model={model}")), Ok(site.all()));
-    let other = reason(site.pods(None, &format!("model={model},container=nope")));
-    assert!(other.ends_with("matches the metric selector"), "{other}");
-}
-
-#[test]
-fn the_error_for_pods_without_gpus_has_the_configured_resource_names() {
-    let resources = GpuResources::new(vec!["example.com/t4".to_owned()]);
-    let mut site = Site::new();
-    let said = |site: &Site, by| reason(site.values(pods_of("web", None), by));
-    let no_gpu = "no value of gpu_memory_utilization for the pods selected: the pods request no ";
-    assert_eq!(said(&site, ""), format!("{no_gpu}nvidia.com/gpu"));
-    assert_eq!(said(&site, "model=A100"), format!("{no_gpu}nvidia.com/gpu"));
-    let provider = GpuProvider::new(site.snapshot.metrics()).requested_by(&resources);
-    provider.publish(Arc::clone(&site.snapshot));
-    site.provider = Arc::new(provider);
-    assert_eq!(said(&site, ""), format!("{no_gpu}example.com/t4"));
+    let said = |by| reason(site.values(pods_of("web", None), by));
+    let no_gpu =
+        "no value of gpu_memory_utilization for the pods selected: the pods request no GPU";
+    assert_eq!(said(""), no_gpu);
+    assert_eq!(said("model=A100"), no_gpu);
     let none = reason(site.values(pods_of("web", Some("nope")), ""));
     assert!(
         none.ends_with("there is no pod nope in namespace web"),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rule_conditions::{RuleConditions, RuleFailure};
-use super::{ProviderError, StoreQuery};
+use super::{StoreQuery, UNFETCHED};
 use adapter_rules::resource::{ResourceRule, ResourceRules};
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::labels::Labels;
 use apimachinery::quantity;
@@ -132,7 +133,7 @@ impl UsageRequest {
         rules: Arc<ResourceRules>,
         query: UsageQuery,
         inventory: &Inventory,
-    ) -> Result<Self, ProviderError> {
+    ) -> Result<Self, Refusal> {
         let mut request = Self {
             rules,
             query,
@@ -147,7 +148,7 @@ impl UsageRequest {
         let resource = request.query.measured.resource().trim_end_matches('s');
         if request.query.name.is_some() && request.objects.is_empty() {
             let reason = format!("no such {resource} is running");
-            return Err(ProviderError::NoValue(reason));
+            return Err(Refusal::NoValue(reason));
         }
         let queries = by_namespace(&request.objects).flat_map(|objects| {
             let rules = [&request.rules.cpu, &request.rules.memory];
@@ -172,10 +173,10 @@ impl UsageRequest {
         }
     }
 
-    fn choose_nodes(&mut self, inventory: &Inventory) -> Result<(), ProviderError> {
+    fn choose_nodes(&mut self, inventory: &Inventory) -> Result<(), Refusal> {
         if inventory.nodes.is_empty() {
             // Every cluster has nodes, so an empty list means that the server may not list them.
-            return Err(ProviderError::Unavailable("unable to list nodes"));
+            return Err(Refusal::Unavailable("unable to list nodes"));
         }
         let nodes = inventory.nodes.iter();
         let chosen = nodes.filter(|it| self.query.selects("", &it.name, &it.labels));
@@ -193,7 +194,7 @@ impl UsageRequest {
         &self,
         rule: &ResourceRule,
         objects: &[MeasuredObject],
-    ) -> Result<StoreQuery, ProviderError> {
+    ) -> Result<StoreQuery, Refusal> {
         let names: Vec<&str> = objects.iter().map(|object| &*object.name).collect();
         let namespace = objects.first().and_then(|it| it.namespace.as_deref());
         let promql = match namespace {
@@ -203,7 +204,7 @@ impl UsageRequest {
         let (key, template) = self.query.measured.query(rule);
         Ok(StoreQuery {
             // The rule's error was logged when the rule was parsed.
-            promql: promql.map_err(|_| ProviderError::UNFETCHED)?.into(),
+            promql: promql.map_err(|_| UNFETCHED)?.into(),
             key: key.into(),
             template: Arc::clone(template),
             purpose: Purpose::Resource,
@@ -216,7 +217,7 @@ impl UsageRequest {
         self,
         results: &[Arc<[VectorSample]>],
         conditions: &RuleConditions,
-    ) -> Result<Vec<Usage>, ProviderError> {
+    ) -> Result<Vec<Usage>, Refusal> {
         let rules = [&self.rules.cpu, &self.rules.memory];
         let (mut all, mut named) = (Vec::new(), [false; 2]);
         for (objects, results) in by_namespace(&self.objects).zip(results.chunks_exact(2)) {
@@ -235,7 +236,7 @@ impl UsageRequest {
         }
         if all.is_empty() && !is_list {
             let reason = "Prometheus has no CPU or no memory of it, or of one of its containers";
-            return Err(ProviderError::NoValue(reason.to_owned()));
+            return Err(Refusal::NoValue(reason.to_owned()));
         }
         Ok(all)
     }

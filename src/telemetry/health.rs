@@ -1,21 +1,13 @@
 //! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md, "Health").
 //!
-//! The reason of a failure is at `/readyz/NAME`, which needs authorization; the open paths
-//! show only names. The owner of a check logs when it begins and ends to fail.
+//! The paths are open to all clients and show only names. The owner of a check logs why it
+//! fails, when it begins and when it ends.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-
-/// Whether a probe depends on a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// No requests are sent to the server while it fails.
-    Readiness,
-    /// It is only shown.
-    Detail,
-}
 
 /// The only check of liveness. It always passes, because a background task that ends, ends
 /// the process.
@@ -44,14 +36,13 @@ impl Probe {
     }
 }
 
-/// All checks. Clones share them.
+/// The checks of readiness. Clones share them.
 #[derive(Clone)]
 pub struct Health(Arc<Mutex<Vec<NamedCheck>>>);
 
 struct NamedCheck {
     name: &'static str,
-    weight: Weight,
-    trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    passes: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl fmt::Debug for Health {
@@ -64,41 +55,28 @@ impl Health {
     /// Only `ping`.
     pub(crate) fn new() -> Self {
         let health = Self(Arc::default());
-        health.register_fn(PING, Weight::Readiness, || None);
+        health.register_fn(PING, || true);
         health
     }
 
-    /// Registers a check whose handle sets its state. Until then it fails for the reason
-    /// `waiting`; `None`: it passes.
+    /// Registers a check whose handle sets its state, at first to `passes`.
     #[must_use]
-    pub(crate) fn register(
-        &self,
-        name: &'static str,
-        weight: Weight,
-        waiting: Option<&str>,
-    ) -> Check {
-        let check = Check(Arc::new(Mutex::new(waiting.map(str::to_owned))));
+    pub(crate) fn register(&self, name: &'static str, passes: bool) -> Check {
+        let check = Check(Arc::new(AtomicBool::new(passes)));
         let handle = check.clone();
-        self.register_fn(name, weight, move || check.trouble());
+        self.register_fn(name, move || check.0.load(Ordering::Relaxed));
         handle
     }
 
-    /// Registers a check that is evaluated at each probe. `trouble` returns why it fails, with
-    /// the remedy; `None`: it passes. It must be quick and must not block or read checks.
-    ///
-    /// `name` is part of a path: lower-case letters, digits and dashes.
+    /// Registers a check that is evaluated at each probe. It must be quick and must not block
+    /// or read checks.
     pub(crate) fn register_fn(
         &self,
         name: &'static str,
-        weight: Weight,
-        trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
+        passes: impl Fn() -> bool + Send + Sync + 'static,
     ) {
-        let trouble = Box::new(trouble);
-        self.0.lock().push(NamedCheck {
-            name,
-            weight,
-            trouble,
-        });
+        let passes = Box::new(passes);
+        self.0.lock().push(NamedCheck { name, passes });
     }
 
     /// The states of a probe's checks, in the order of registration.
@@ -109,8 +87,7 @@ impl Health {
             .filter(|check| probe == Probe::Ready || check.name == PING);
         let states = of_probe.map(|check| CheckState {
             name: check.name,
-            counts: check.weight == Weight::Readiness,
-            trouble: (check.trouble)(),
+            passes: (check.passes)(),
         });
         states.collect()
     }
@@ -119,28 +96,16 @@ impl Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckState {
     pub name: &'static str,
-    /// Whether the probe fails with this check.
-    pub counts: bool,
-    /// Why it fails; `None`: it passes.
-    pub trouble: Option<String>,
+    pub passes: bool,
 }
 
 /// The handle of a check. Clones share its state.
-#[derive(Clone, Debug)]
-pub struct Check(Arc<Mutex<Option<String>>>);
+#[derive(Clone, Debug, Default)]
+pub struct Check(Arc<AtomicBool>);
 
 impl Check {
-    /// Sets why it fails, with the remedy; `None`: it passes. Returns whether that is new.
-    pub(crate) fn set(&self, trouble: Option<String>) -> bool {
-        let mut current = self.0.lock();
-        let is_new = *current != trouble;
-        *current = trouble;
-        is_new
-    }
-
-    /// Why it fails; `None`: it passes.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.0.lock().clone()
+    pub(crate) fn set(&self, passes: bool) {
+        self.0.store(passes, Ordering::Relaxed);
     }
 }
 
@@ -149,28 +114,23 @@ mod tests {
     use super::*;
 
     impl Health {
-        /// Whether every check that a probe depends on passes.
+        /// Whether every check of a probe passes.
         pub(crate) fn is_ok(&self, probe: Probe) -> bool {
-            let findings = self.examine(probe);
-            let well = |finding: &CheckState| !finding.counts || finding.trouble.is_none();
-            findings.iter().all(well)
+            self.examine(probe).iter().all(|check| check.passes)
         }
     }
 
     #[test]
-    fn readiness_waits_for_every_check_that_counts() {
+    fn readiness_waits_for_every_check() {
         let health = Health::new();
-        let polls = health.register("polls", Weight::Readiness, Some("a poll"));
-        let detail = health.register("configuration", Weight::Detail, None);
+        let polls = health.register("polls", false);
         assert!(!health.is_ok(Probe::Ready));
         assert!(health.is_ok(Probe::Live) && health.is_ok(Probe::Health));
-        polls.set(None);
-        detail.set(Some("line 3".to_owned()));
-        assert!(health.is_ok(Probe::Ready), "a detail does not count");
-        let findings = health.examine(Probe::Ready).into_iter();
-        let names = findings.map(|finding| (finding.name, finding.counts));
-        let wanted = [("ping", true), ("polls", true), ("configuration", false)];
-        assert_eq!(names.collect::<Vec<_>>(), wanted);
+        polls.set(true);
+        assert!(health.is_ok(Probe::Ready));
+        let names = health.examine(Probe::Ready).into_iter();
+        let names: Vec<_> = names.map(|check| check.name).collect();
+        assert_eq!(names, ["ping", "polls"]);
         assert_eq!(health.examine(Probe::Live).len(), 1);
     }
 }

@@ -141,7 +141,7 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
     };
     let server = Standalone::start(config, source, inventory);
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
-    let mut open = server.routes();
+    let mut open = server.routes.clone();
     let mut autoscaled = None;
     let (stop, stopped) = watch::channel(false);
     // Dropping the set ends the tasks at once.

@@ -50,7 +50,7 @@ impl Shown {
         let mut wait = LOOK;
         loop {
             tokio::time::sleep(wait).await;
-            let Some(snapshot) = self.server.snapshot() else {
+            let Some(snapshot) = self.server.values.snapshot() else {
                 continue;
             };
             // All lines are about the same namespace: another one would look like a jump of the load.

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::provider::{
     CustomMetric, CustomValue, ExternalValue, ListedMetrics, MetricValues, ObjectSelection,
-    Provider, ProviderError, ProviderFuture, Query, ValuesOf,
+    Provider, ProviderFuture, Query, SATURATED, ValuesOf,
 };
+use aggregated_apiserver::refusal::Refusal;
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
 use apimachinery::time::Timestamp;
@@ -148,19 +149,19 @@ impl Fixture {
         self.asked.load(Ordering::SeqCst)
     }
 
-    fn begin(&self) -> Result<(), ProviderError> {
+    fn begin(&self) -> Result<(), Refusal> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.ready.load(Ordering::SeqCst) {
             Ok(())
         } else {
-            Err(ProviderError::NotReady("the first poll"))
+            Err(Refusal::NotReady("the first poll"))
         }
     }
 
     /// A fetch that never ends.
-    async fn fetch(&self, user: &str) -> Result<MetricValues, ProviderError> {
+    async fn fetch(&self, user: &str) -> Result<MetricValues, Refusal> {
         if user == "unlucky" {
-            return Err(ProviderError::Saturated);
+            return Err(SATURATED);
         }
         self.fetching.lock().unwrap().push(user.to_owned());
         std::future::pending().await
@@ -170,20 +171,20 @@ impl Fixture {
         &self,
         objects: &ObjectSelection,
         query: &Query,
-    ) -> Result<MetricValues, ProviderError> {
+    ) -> Result<MetricValues, Refusal> {
         self.begin()?;
         let is_of_kind = |object: &&Object| *object.kind.resource == *objects.resource;
         let of_kind = || self.objects.iter().filter(is_of_kind);
-        let kind = &of_kind().next().ok_or(ProviderError::NoSuchMetric)?.kind;
+        let kind = &of_kind().next().ok_or(Refusal::NoSuchPath)?.kind;
         match &*query.metric {
             "unlisted" => {
                 let what = "unable to list matching resources";
-                return Err(ProviderError::Unavailable(what));
+                return Err(Refusal::Unavailable(what));
             }
             "rule" => return self.fetch(&query.user).await,
-            "expensive" => return Err(ProviderError::TooMuchWork),
+            "expensive" => return Err(Refusal::TooMuchWork),
             "m" => {}
-            _ => return Err(ProviderError::NoSuchMetric),
+            _ => return Err(Refusal::NoSuchPath),
         }
         objects.check_scope(kind.namespaced)?;
         let mut found = Vec::new();
@@ -198,16 +199,16 @@ impl Fixture {
                 });
             }
         }
-        let none = || ProviderError::NoValue("it holds no GPU".to_owned());
+        let none = || Refusal::NoValue("it holds no GPU".to_owned());
         let any = !found.is_empty();
         any.then_some(MetricValues::Custom(found)).ok_or_else(none)
     }
 
-    fn external(&self, query: &Query) -> Result<MetricValues, ProviderError> {
+    fn external(&self, query: &Query) -> Result<MetricValues, Refusal> {
         self.begin()?;
         let mut names = self.external_names.iter();
         let name = names.find(|name| name.eq_ignore_ascii_case(&query.metric));
-        let name = name.ok_or(ProviderError::NoSuchMetric)?;
+        let name = name.ok_or(Refusal::NoSuchPath)?;
         let all = self.external.iter().map(|(labels, value)| ExternalValue {
             metric: Arc::clone(name),
             labels: Labels::from_pairs(labels.iter().cloned()),
@@ -215,7 +216,7 @@ impl Fixture {
         });
         let found = all.filter(|it| query.selector.matches(&it.labels));
         let found: Vec<ExternalValue> = found.collect();
-        let none = || ProviderError::NoValue("no series matches the selector".to_owned());
+        let none = || Refusal::NoValue("no series matches the selector".to_owned());
         let any = !found.is_empty();
         any.then_some(MetricValues::External(found))
             .ok_or_else(none)
@@ -224,10 +225,10 @@ impl Fixture {
 
 /// The mean of the series that a selector matches. Reserved keys with an invalid value are
 /// refused.
-fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, ProviderError> {
+fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Refusal> {
     for requirement in selector.requirements() {
         if requirement.key == "window" && requirement.operator != Operator::Equals("5m".into()) {
-            return Err(ProviderError::BadSelector(
+            return Err(Refusal::Malformed(
                 "metric selector key window: write a duration such as 5m".to_owned(),
             ));
         }
@@ -254,6 +255,7 @@ impl Provider for Fixture {
         Arc::new(ListedMetrics {
             custom: self.custom.clone(),
             external: self.external_names.clone(),
+            usage: false,
         })
     }
 

@@ -12,7 +12,7 @@ use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::tests::FakeObjects;
 use crate::provider::rules::{RuleProvider, RuleStore};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{ProviderError, ProviderFuture, StoreQuery};
+use crate::provider::{ListedMetrics, ProviderFuture, StoreQuery, UNFETCHED};
 use adapter_rules::resource::ResourceRules;
 use gpu_metrics::inventory::{Pod, PodPhase};
 use prometheus_source::VectorSample;
@@ -53,7 +53,7 @@ impl RuleStore for Prometheus {
         };
         samples.push(sample("ns/a/side", side, at + 9000));
         let answer = match self.down {
-            true => Err(ProviderError::UNFETCHED),
+            true => Err(UNFETCHED),
             false => Ok(samples.into()),
         };
         Box::pin(ready(answer))
@@ -81,8 +81,8 @@ async fn serve(
     prometheus: Prometheus,
     rules: Option<ResourceRules>,
 ) -> TestServer {
-    let (store, none) = (Box::new(prometheus), Arc::default());
-    let rules = RuleProvider::new(cluster, store, Arc::default(), none, rules);
+    let (store, none) = (Box::new(prometheus), ListedMetrics::default());
+    let rules = RuleProvider::new(cluster, store, Arc::default(), &none, rules);
     let no_gpus = Arc::new(GpuProvider::new(&[]));
     let provider = Composite::new(Some(Arc::new(rules)), no_gpus, Vec::new());
     let api = Api::new(Arc::new(provider), || NOW, Telemetry::new().unwrap());

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use super::{Engine, Round};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
-use findings::codes::GM301;
-use findings::{Finding, Report, Severity, source};
+use findings::{Finding, Report, source};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Error;
@@ -27,14 +26,6 @@ impl PartialEq for Failure {
     fn eq(&self, other: &Self) -> bool {
         self.error.kind() == other.error.kind() && self.signals == other.signals
     }
-}
-
-/// The warnings about the data, for the check `gpu-data`. Failed queries have another check.
-pub(super) fn warnings(report: &Report) -> Option<String> {
-    let found = report.findings.iter();
-    let found = found.filter(|it| it.severity >= Severity::Warning && it.code != GM301.id);
-    let found = found.map(|it| format!("{} {}: {}", it.code, it.object, it.message));
-    found.reduce(|one, other| format!("{one}; {other}"))
 }
 
 impl Engine {
@@ -100,19 +91,5 @@ impl Engine {
         let (how, remedy) = failure.error.finding();
         let said = (&*how, remedy);
         Some(source::unanswered(source::PROMETHEUS, names, since, said))
-    }
-
-    /// Why values may be missing, for clients: the kind of a failure, without the address
-    /// and message, or that there are no series.
-    pub(super) fn trouble(&self) -> Option<String> {
-        let state = self.failure.state();
-        if let (Some(failure), Some(since)) = (state.reason(), state.since()) {
-            let (since, kind) = (since.whole_second().date(), failure.error.kind().label());
-            return Some(format!(
-                "queries to Prometheus have failed since {since} ({kind}); see the server's log"
-            ));
-        }
-        let is_empty = self.pipeline.store().series_len() == 0;
-        is_empty.then(|| NO_SERIES.to_owned())
     }
 }

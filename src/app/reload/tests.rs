@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
 use super::*;
-use crate::telemetry::health::{Health, Weight};
 use configuration::Flags;
 
 const FIRST: &str = "prometheus: {url: 'http://one:9090'}\n";
@@ -15,8 +14,7 @@ const SECOND: &str = "prometheus: {url: 'http://two:9090'}\n";
 struct Scene {
     folder: tempfile::TempDir,
     file: ConfigFile,
-    refused: Check,
-    metrics: Metrics,
+    refused: watch::Sender<Option<String>>,
     hangup: mpsc::Sender<()>,
     hangups: mpsc::Receiver<()>,
 }
@@ -27,16 +25,18 @@ impl Scene {
         let path = folder.path().join("config.yaml");
         std::fs::write(&path, FIRST).unwrap();
         let file = ConfigFile {
-            path,
+            path: path.clone(),
             text: FIRST.to_owned(),
-            flags: Flags::default(),
+            flags: Flags {
+                config: Some(path),
+                ..Flags::default()
+            },
         };
         let (hangup, hangups) = mpsc::channel(1);
         Self {
             folder,
             file,
-            refused: Health::new().register("configuration", Weight::Detail, None),
-            metrics: Metrics::new().unwrap(),
+            refused: watch::Sender::default(),
             hangup,
             hangups,
         }
@@ -51,17 +51,12 @@ impl Scene {
     }
 
     fn refusal(&self) -> Option<String> {
-        self.refused.trouble()
+        self.refused.borrow().clone()
     }
 
     /// The address in the next configuration; `None`: none within this time.
     async fn next(&mut self, within: Duration) -> Option<String> {
-        let next = changed(
-            Some(&self.file),
-            &mut self.hangups,
-            &self.refused,
-            &self.metrics,
-        );
+        let next = changed(Some(&self.file), &mut self.hangups, &self.refused);
         let loaded = tokio::time::timeout(within, next).await.ok()?;
         Some(loaded.config.prometheus.unwrap().url.to_string())
     }

@@ -13,10 +13,6 @@ fn words_without_a_flag_and_repeated_flags_are_accepted() {
     assert_eq!(args.rules.metrics_max_age, None);
     let (args, _) = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
     assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
-    let words = ["serve", "/adapter"].map(str::to_owned);
-    assert!(super::super::stray(&words[..1]).is_none());
-    let warning = super::super::stray(&words).unwrap();
-    assert!(warning.ends_with(": /adapter"), "{warning}");
     let (args, _) = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
     assert!(args.listening.disable_http2 && !args.listening.take_over);
 }

@@ -62,7 +62,7 @@ impl RuleStore for Prometheus {
         _: &'a str,
     ) -> ProviderFuture<'a, Arc<[VectorSample]>> {
         let samples = self.0.get(&*ask.promql).cloned().map(Arc::from);
-        Box::pin(ready(samples.ok_or(ProviderError::UNFETCHED)))
+        Box::pin(ready(samples.ok_or(UNFETCHED)))
     }
 }
 
@@ -124,7 +124,8 @@ fn provider_of(promql: &'static str, samples: Vec<VectorSample>) -> Composite {
 
 /// A provider with rules and without GPU metrics.
 fn provider_by(rules: Vec<Rule>, objects: Box<dyn ObjectNames>, answers: Prometheus) -> Composite {
-    let rules = Arc::new(rule_provider(rules, objects, answers, Arc::default()));
+    let none = ListedMetrics::default();
+    let rules = Arc::new(rule_provider(rules, objects, answers, &none));
     let no_gpus = Arc::new(GpuProvider::new(&[]));
     Composite::new(Some(rules), no_gpus, Vec::new())
 }
@@ -133,7 +134,7 @@ fn rule_provider(
     rules: Vec<Rule>,
     objects: Box<dyn ObjectNames>,
     answers: Prometheus,
-    built_in: Arc<ListedMetrics>,
+    built_in: &ListedMetrics,
 ) -> RuleProvider {
     let kinds = Kinds::new(vec![
         kind("", "pods", "pod", true),
@@ -176,7 +177,7 @@ fn custom(
     name: Option<&str>,
     by: &str,
     selector: &str,
-) -> Result<Vec<(String, f64)>, ProviderError> {
+) -> Result<Vec<(String, f64)>, Refusal> {
     let of = ValuesOf::Objects(ObjectSelection {
         resource: resource.to_owned(),
         namespace: Some("n".to_owned()),
@@ -186,12 +187,12 @@ fn custom(
     values(provider, &query(of, "hits", selector))
 }
 
-fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, ProviderError> {
+fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, Refusal> {
     let of = ValuesOf::Namespace("n".to_owned());
     values(provider, &query(of, metric, ""))
 }
 
-fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, ProviderError> {
+fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, Refusal> {
     let asked = provider.values(query).now_or_never();
     let values = numbered(&asked.unwrap()?).into_iter();
     Ok(values.map(|(name, value)| (name, value.value)).collect())
@@ -221,7 +222,7 @@ fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
     let provider = provider_of(LIST, Vec::new());
     assert_eq!(custom(&provider, "pods", None, "", ""), Ok(Vec::new()));
     let none = custom(&provider, "pods", None, "app=nobody", "");
-    assert!(matches!(none, Err(ProviderError::NoValue(_))), "{none:?}");
+    assert!(matches!(none, Err(Refusal::NoValue(_))), "{none:?}");
 }
 
 #[test]
@@ -232,16 +233,16 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let named = |name: &str, by| custom(&provider, "pods", Some(name), "", by);
     assert_eq!(named("gone", "x=y"), Ok(vec![("gone".to_owned(), 7.0)]));
     let odd = named("a\"}", "");
-    assert!(matches!(odd, Err(ProviderError::NoValue(_))), "{odd:?}");
+    assert!(matches!(odd, Err(Refusal::NoValue(_))), "{odd:?}");
     let greater = named("gone", "x>1").unwrap_err();
-    let is_refused = matches!(greater, ProviderError::BadSelector(_));
+    let is_refused = matches!(greater, Refusal::Malformed(_));
     assert!(is_refused, "{greater:?}");
 }
 
 #[test]
 fn a_missing_answer_is_unavailable() {
     let list = custom(&provider(Prometheus::default()), "pods", None, "", "");
-    assert_eq!(list, Err(ProviderError::UNFETCHED));
+    assert_eq!(list, Err(UNFETCHED));
 }
 
 #[test]
@@ -256,9 +257,9 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
     assert_eq!(external(&provider, "scalar").unwrap()[0].1, 8.0);
     // No label names the namespace: as upstream, this is an error of each request.
     let homeless = external(&provider, "homeless");
-    assert_eq!(homeless, Err(ProviderError::UNFETCHED));
+    assert_eq!(homeless, Err(UNFETCHED));
     let unknown = external(&provider, "nope");
-    assert_eq!(unknown, Err(ProviderError::NoSuchMetric));
+    assert_eq!(unknown, Err(Refusal::NoSuchPath));
 }
 
 #[test]
@@ -266,7 +267,7 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let rules = rules("rules", RULES);
     let objects = Box::new(FakeObjects::abc());
     let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
-    let rules = rule_provider(rules, objects, Prometheus::default(), gpus.listed());
+    let rules = rule_provider(rules, objects, Prometheus::default(), &gpus.listed());
     let rules = Arc::new(rules);
     let both = Composite::new(Some(Arc::clone(&rules)), Arc::new(gpus), Vec::new());
     let listed = both.listed();
@@ -279,7 +280,7 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     assert!(of_pods("hits") && of_pods("gpu_memory_utilization"));
     assert!(listed.is_sorted());
     let list = custom(&both, "pods", None, "", "");
-    assert_eq!(list, Err(ProviderError::UNFETCHED));
+    assert_eq!(list, Err(UNFETCHED));
     rules.publish(Registry::default());
     assert!(!both.listed().custom.iter().any(|it| *it.metric == *"hits"));
 }

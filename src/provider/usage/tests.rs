@@ -105,7 +105,7 @@ fn result(prometheus: Prometheus, promql: &str) -> Arc<[VectorSample]> {
 fn request(
     inventory: &Inventory,
     (measured, namespace, name): (Measured, Option<&str>, Option<&str>),
-) -> Result<UsageRequest, ProviderError> {
+) -> Result<UsageRequest, Refusal> {
     let query = UsageQuery {
         measured,
         namespace: namespace.map(str::to_owned),
@@ -123,7 +123,7 @@ fn usage(
     request: UsageRequest,
     prometheus: Prometheus,
     conditions: &RuleConditions,
-) -> Result<Vec<Usage>, ProviderError> {
+) -> Result<Vec<Usage>, Refusal> {
     let queries = request.queries.iter();
     let results = queries.map(|it| result(prometheus, &it.promql));
     let results: Vec<_> = results.collect();
@@ -149,10 +149,7 @@ impl Scene {
 
     /// Each object with its time in milliseconds, and CPU and memory of its parts in whole
     /// units: `ns/pod@10 container=1,2`.
-    fn ask(
-        &self,
-        asked: (Measured, Option<&str>, Option<&str>),
-    ) -> Result<Vec<String>, ProviderError> {
+    fn ask(&self, asked: (Measured, Option<&str>, Option<&str>)) -> Result<Vec<String>, Refusal> {
         let request = request(&self.inventory, asked)?;
         let found = usage(request, self.prometheus, &RuleConditions::default())?;
         let told = found.iter().map(|usage| {
@@ -226,7 +223,7 @@ fn pods_without_data_are_left_out() {
         "no such pod is running",
     );
     for (name, why) in [("b", half), ("c", half), ("d", gone), ("e", gone)] {
-        let missing = Err(ProviderError::NoValue(why.to_owned()));
+        let missing = Err(Refusal::NoValue(why.to_owned()));
         assert_eq!(one(name), missing, "{name}");
     }
 }
@@ -264,7 +261,7 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
     let wanted = ["l@10 =1100,2100"];
     assert_eq!(scene.list(Measured::Nodes, None), wanted);
     let gone = scene.ask((Measured::Nodes, None, Some("z")));
-    assert!(matches!(gone, Err(ProviderError::NoValue(_))));
+    assert!(matches!(gone, Err(Refusal::NoValue(_))));
 }
 
 /// As prometheus-adapter does: it overwrites the values of containers, and reads the first

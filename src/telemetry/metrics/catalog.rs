@@ -67,16 +67,6 @@ catalog! {
         "Devices: held by a live pod or unheld; of both, silent, or frozen (reported, but their readings do not change); of the held ones, as means over the window, active and idle";
     snapshot_timestamp_seconds: Gauges []
         "When the values in force were computed; time() minus it is their age";
-    snapshot_duration_seconds: Histograms []
-        "How long it took to compute all values";
-    config_last_success_timestamp_seconds: Gauges []
-        "When the configuration in force was read";
-    config_reload_failures_total: Counters []
-        "Times that a changed configuration file could not be used; the former one stays in force";
-    rule_relist_duration_seconds: Gauges []
-        "How long the last search for the series of all rules took";
-    rule_query_lookups_total: Counters [result]
-        "Queries of rules that answers needed: hit (cached or in flight) or miss";
     rule_queries_total: Counters [outcome]
         "Queries of rules sent to Prometheus: success or failure";
     rule_queries_refused_total: Counters [kind]
@@ -85,26 +75,14 @@ catalog! {
         "Requests answered; resource is custom, external, pods, nodes, findings or devices, or what a path outside of the groups is for";
     request_duration_seconds: Histograms [group, resource]
         "Time from a request to its answer, sending not included";
-    requests_in_flight: Gauges []
-        "Requests being answered";
     requests_refused_total: Counters [reason]
         "Requests refused before they reached the API, by reason";
     reviews_total: Counters [kind, verdict]
         "Reviews asked of kube-apiserver: token or access; allowed, refused or error";
-    review_cache_lookups_total: Counters [kind, result]
-        "Look-ups in the caches of reviews: hit or miss";
-    connections: Gauges []
-        "Open connections";
     certificate_expiry_timestamp_seconds: Gauges [use]
         "When the certificate expires";
-    certificate_reload_failures_total: Counters [use]
-        "Times that a new certificate could not be obtained or used; the former one stays in force";
     watch_last_event_timestamp_seconds: Gauges [resource]
         "When a watch of the Kubernetes API was last known to be alive; time() minus it is its age";
-    watch_breaks_total: Counters [resource]
-        "Watches of the Kubernetes API that broke";
-    inventory_objects: Gauges [resource]
-        "Objects of the Kubernetes API that are kept";
     findings: Gauges [code, severity]
         "Findings by the codes of docs/checks; a code whose check could not run is absent";
     health_check: Gauges [name]

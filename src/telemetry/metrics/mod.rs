@@ -57,14 +57,10 @@ impl<const N: usize> Gauges<N> {
         register_gauge_vec_with_registry!(opts, &labels, registry).map(Self)
     }
 
-    pub(crate) fn with(&self, values: [&str; N]) -> prometheus::Gauge {
-        self.0.with_label_values(&values)
-    }
-
     /// Sets a number; `None`: it is unknown, and the sample is left out.
     pub(crate) fn set(&self, values: [&str; N], number: impl Into<Option<f64>>) {
         match number.into() {
-            Some(number) => self.with(values).set(number),
+            Some(number) => self.0.with_label_values(&values).set(number),
             // There may be none.
             None => drop(self.0.remove_label_values(&values)),
         }

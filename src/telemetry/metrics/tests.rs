@@ -33,16 +33,15 @@ fn promtool_accepts_the_text() {
     metrics
         .query_duration_seconds
         .observe(["DCGM_FI_DEV_GPU_UTIL"], took);
-    metrics.snapshot_duration_seconds.observe([], took);
     metrics.series.set([], 3.0);
     let text = metrics.render().unwrap();
     assert_eq!(promtool(&text), "exit status: 0", "{text}");
-    let bucket = "gpu_metrics_apiserver_snapshot_duration_seconds_bucket";
+    let bucket = "gpu_metrics_apiserver_query_duration_seconds_bucket";
     for line in [
         r#"gpu_metrics_apiserver_queries_total{outcome="timeout",server="prometheus",signal="DCGM_FI_DEV_GPU_UTIL"} 2"#,
         "gpu_metrics_apiserver_series 3",
-        &format!("{bucket}{{le=\"0.025\"}} 0"),
-        &format!("{bucket}{{le=\"0.05\"}} 1"),
+        &format!("{bucket}{{signal=\"DCGM_FI_DEV_GPU_UTIL\",le=\"0.025\"}} 0"),
+        &format!("{bucket}{{signal=\"DCGM_FI_DEV_GPU_UTIL\",le=\"0.05\"}} 1"),
         "# HELP gpu_metrics_apiserver_series Series kept in memory.",
         "# TYPE process_cpu_seconds_total counter",
     ] {
@@ -86,11 +85,11 @@ fn numbers_of_other_parts_are_copied_at_each_scrape() {
     let count = std::sync::atomic::AtomicU64::new(5);
     metrics.before_scrape(move |families| {
         let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        families.watch_breaks_total.set(["pods"], count);
+        families.requests_refused_total.set(["busy"], count);
     });
     for number in [5, 6, 7] {
         let line =
-            format!("\ngpu_metrics_apiserver_watch_breaks_total{{resource=\"pods\"}} {number}\n");
+            format!("\ngpu_metrics_apiserver_requests_refused_total{{reason=\"busy\"}} {number}\n");
         assert!(metrics.render().unwrap().contains(&line));
     }
 }

@@ -139,7 +139,6 @@ fn the_document_of_metrics_has_the_codes_of_each_list() {
     let document = include_str!("../../../../docs/metrics.md");
     for wanted in [
         format!("| {} |", range(OF_DATA)),
-        format!("finding of {} is", range(&OF_DATA[1..])),
         format!("| {}, {} |", range(OF_APISERVICES), listed(OF_CONTROLLER)),
         format!("| {} except", range(OF_HPAS)),
         format!("| {} |", listed(OF_SERVER)),

@@ -11,7 +11,6 @@ mod objects;
 mod pods;
 mod workloads;
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -258,18 +257,6 @@ impl Layout {
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
-    }
-
-    /// The nodes of the series that name a pod.
-    #[must_use]
-    pub fn nodes_naming(&self, namespace: &str, pod: &str) -> BTreeSet<&str> {
-        let lines = self.lines.iter().zip(&self.device_of);
-        let naming = lines.filter(|(line, _)| {
-            let owner = line.as_ref().and_then(|line| line.owner.as_ref());
-            owner.is_some_and(|it| (&*it.namespace, &*it.pod) == (namespace, pod))
-        });
-        let devices = naming.filter_map(|(_, device)| self.devices.get(*device as usize));
-        devices.filter_map(|it| it.node.as_deref()).collect()
     }
 
     /// The clusters that series name, if they are several.

@@ -9,9 +9,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::provider::devices::DevicesQuery;
 use crate::provider::usage::{Usage, UsageQuery};
-use crate::provider::{
-    ListedMetrics, MetricValues, Provider, ProviderError, ProviderFuture, Query, ValuesOf,
-};
+use crate::provider::{ListedMetrics, MetricValues, Provider, ProviderFuture, Query, ValuesOf};
+use aggregated_apiserver::refusal::Refusal;
 use findings::Report;
 use gpu_metrics::devices::DeviceList;
 
@@ -24,13 +23,16 @@ impl Noting {
     fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> ProviderFuture<'_, T> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         let reason = "it notes only".to_owned();
-        Box::pin(ready(Err(ProviderError::NoValue(reason))))
+        Box::pin(ready(Err(Refusal::NoValue(reason))))
     }
 }
 
 impl Provider for Noting {
     fn listed(&self) -> Arc<ListedMetrics> {
-        Arc::default()
+        Arc::new(ListedMetrics {
+            usage: true,
+            ..ListedMetrics::default()
+        })
     }
 
     fn values<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, MetricValues> {
@@ -61,10 +63,6 @@ impl Provider for Noting {
         let namespace = asked.namespace.as_deref().unwrap_or_default();
         drop(self.note::<()>(["custom.metrics.k8s.io", namespace, "devices", "", ""]));
         Box::pin(ready(Ok(DeviceList::default())))
-    }
-
-    fn knows_usage(&self) -> bool {
-        true
     }
 
     fn usage<'a>(&'a self, query: &'a UsageQuery) -> ProviderFuture<'a, Vec<Usage>> {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::telemetry::health::Weight;
 use aggregated_apiserver::testing::authority::ClientCertificates as _;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::log::logging;
@@ -179,7 +178,7 @@ async fn a_failing_check_and_a_missing_right_are_not_logged_for_each_request() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
     let health = &scene.telemetry.health;
-    let _check = health.register("cluster-objects", Weight::Readiness, Some("pods"));
+    let _check = health.register("cluster-objects", false);
     assert_eq!(scene.direct("/readyz", &[]).await.status, 500);
     let path = VALUES.replace("/a/m", "/*/unlisted");
     let answer = scene.by_user("bob", &path).await;
