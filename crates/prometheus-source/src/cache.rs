@@ -2,7 +2,7 @@
 //! share one query to Prometheus, and the number of concurrent queries is limited.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::future::Cache;
@@ -98,32 +98,21 @@ impl QueryCache {
         purpose: Purpose,
         user: &str,
     ) -> Result<Arc<[VectorSample]>, QueryFailure> {
-        loop {
-            // In its own task the query continues and keeps its permit when a client
-            // disconnects; other clients may wait for the result.
-            let (cache, query) = (self.clone(), Arc::clone(query));
-            let user = user.to_owned();
-            let shared = tokio::spawn(async move { cache.share(&query, purpose, &user).await });
-            match shared.await {
-                Ok(Some(result)) => return result,
-                Ok(None) => {}
-                // The server stops.
-                Err(_) => return Err(QueryFailure::Saturated),
-            }
-        }
+        // In its own task the query continues and keeps its permit when a client disconnects;
+        // other clients may wait for the result.
+        let (cache, query, user) = (self.clone(), Arc::clone(query), user.to_owned());
+        let shared = tokio::spawn(async move { cache.share(&query, purpose, &user).await });
+        // The task is cancelled when the server stops.
+        shared.await.unwrap_or(Err(QueryFailure::Saturated))
     }
 
-    /// The result of a query. `None`: another user's request for it got no permit; this user
-    /// may have one.
     async fn share(
         &self,
         query: &Arc<str>,
         purpose: Purpose,
         user: &str,
-    ) -> Option<Result<Arc<[VectorSample]>, QueryFailure>> {
-        let is_first = AtomicBool::new(false);
+    ) -> Result<Arc<[VectorSample]>, QueryFailure> {
         let ask = async {
-            is_first.store(true, Ordering::Relaxed);
             let _permit = self.permit(purpose, user).await?;
             count(&self.counts.misses);
             let result = self.prometheus.query(query, (self.clock)()).await;
@@ -133,15 +122,12 @@ impl QueryCache {
             });
             result.map(Arc::from).map_err(QueryFailure::Failed)
         };
-        let result = self.results.try_get_with_by_ref(query, ask).await;
-        let result = result.map_err(|error| QueryFailure::clone(&error));
-        if !is_first.into_inner() {
-            if let Err(QueryFailure::Saturated) = result {
-                return None;
-            }
+        let shared = self.results.entry_by_ref(query).or_try_insert_with(ask);
+        let shared = shared.await.map_err(|error| QueryFailure::clone(&error))?;
+        if !shared.is_fresh() {
             count(&self.counts.hits);
         }
-        Some(result)
+        Ok(shared.into_value())
     }
 
     async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, QueryFailure> {
