@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 
@@ -35,9 +35,8 @@ pub(crate) fn routes(api: &Arc<Api>) -> Router {
 
 /// The API without authorization, for the demo, which has no cluster.
 pub(crate) fn open(api: &Arc<Api>) -> Router {
-    let counters = Arc::clone(&api.counters);
     let inner = routes(api).layer(Extension(Naming::Everyone));
-    known(inner.layer(from_fn_with_state(counters, catch_panic)), api)
+    known(inner.layer(from_fn(catch_panic)), api)
 }
 
 /// The API for authorized requests.

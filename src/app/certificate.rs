@@ -34,11 +34,9 @@ pub(super) fn start(
     tasks: &mut Tasks,
 ) -> Result<Serving, RunError> {
     let (publisher, serving) = certificates::serving();
-    let draining = tasks.draining();
     let service = service(flags);
     if let Some(files) = files(flags) {
-        let kept = files::run(files, publisher, draining);
-        tasks.spawn_draining("serving certificate", kept);
+        tasks.spawn("serving certificate", files::run(files, publisher));
     } else if let (Some(service), None) = (&service, &flags.cert_dir) {
         let mut apiservices = APISERVICES.to_vec();
         if has_resource_rules {
@@ -50,8 +48,8 @@ pub(super) fn start(
             apiservices,
             take_over: flags.take_over,
         };
-        let kept = cluster_state::certificates::run(settings, client.clone(), publisher, draining);
-        tasks.spawn_draining("serving certificate", kept);
+        let kept = cluster_state::certificates::run(settings, client.clone(), publisher);
+        tasks.spawn("serving certificate", kept);
     } else {
         publisher.serve(in_memory(service.as_ref())?);
     }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
-        let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
+        let client = Client::connect(&ClusterAccess::with_kubeconfig(kube.kubeconfig())).await;
         let report = inspect(&client.unwrap()).await.unwrap();
         let codes = [OF_APISERVICES, OF_HPAS]
             .concat()

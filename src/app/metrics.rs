@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::provider::Provider as _;
 use crate::provider::composite::Composite;
 use crate::telemetry::metrics::Metrics;
-use aggregated_apiserver::refusal::Refusal;
 use aggregated_apiserver::security::counters::Counters;
 use cluster_state::authentication;
 use cluster_state::clock;
@@ -19,13 +18,9 @@ fn read(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Reviews and refusals.
+/// Reviews.
 pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
     metrics.before_scrape(move |metrics| {
-        for &reason in Refusal::LABELS {
-            let refused = counters.refusals(reason);
-            metrics.requests_refused_total.set([reason], refused);
-        }
         for (kind, counts) in [("token", &counters.tokens), ("access", &counters.accesses)] {
             let reviews = &metrics.reviews_total;
             reviews.set([kind, "allowed"], read(&counts.allowed));

@@ -93,8 +93,12 @@ pub(crate) fn bind(args: &Listening) -> Result<TcpListener, RunError> {
 }
 
 async fn connect(kubeconfig: &Option<PathBuf>) -> Result<Client, RunError> {
-    let access = kubeconfig.clone().map(ClusterAccess::Kubeconfig);
-    Ok(Client::connect(&access.unwrap_or(ClusterAccess::InCluster)).await?)
+    let kubeconfig = kubeconfig.clone();
+    let access = ClusterAccess {
+        kubeconfig,
+        ..ClusterAccess::default()
+    };
+    Ok(Client::connect(&access).await?)
 }
 
 /// Serves a configuration until a signal stops the server, or returns the next configuration,

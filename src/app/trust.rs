@@ -170,7 +170,7 @@ fn load(authorities: &Authorities, store: &TrustStore, check: &Check) {
 /// the server would refuse each request through kube-apiserver.
 fn is_ready(trust: Option<&Trust>, problems: &[TrustError]) -> bool {
     trust.is_some_and(|trust| {
-        let has_proxy = trust.proxy.is_some() && !trust.overlap;
+        let has_proxy = trust.proxy.is_some();
         has_proxy || !problems.iter().any(TrustError::is_of_front_proxy)
     })
 }

@@ -95,15 +95,16 @@ pub(crate) struct Listening {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(crate) struct Cluster {
-    /// kubeconfig for pods, owners and registration [default: the pod's
-    /// service account]
+    /// kubeconfig for pods, owners and registration [default: kubectl's, or the
+    /// pod's service account]
     #[arg(long)]
     pub(crate) lister_kubeconfig: Option<PathBuf>,
     /// kubeconfig for TokenReviews and the authentication ConfigMap [default:
-    /// the pod's service account]
+    /// kubectl's, or the pod's service account]
     #[arg(long)]
     pub(crate) authentication_kubeconfig: Option<PathBuf>,
-    /// kubeconfig for SubjectAccessReviews [default: the pod's service account]
+    /// kubeconfig for SubjectAccessReviews [default: kubectl's, or the pod's
+    /// service account]
     #[arg(long)]
     pub(crate) authorization_kubeconfig: Option<PathBuf>,
     /// Do not read kube-system/extension-apiserver-authentication: authenticate

@@ -67,31 +67,20 @@ pub enum Refusal {
     Rejected(StatusCode, &'static str),
 }
 
-macro_rules! labels {
-    ($($refusal:pat => $label:literal,)*) => {
-        /// The label values of the refusals of the security layers: a closed set.
-        pub const LABELS: &[&str] = &[$($label),*];
-
-        /// The label of a refusal of the security layers; `None`: another one.
-        pub(crate) const fn label(&self) -> Option<&'static str> {
-            match self {
-                $($refusal => Some($label),)*
-                _ => None,
-            }
-        }
-    };
-}
-
 impl Refusal {
-    labels! {
-        Self::Unauthenticated { .. } => "unauthenticated",
-        Self::Impersonation => "impersonation",
-        Self::Forbidden { .. } => "forbidden",
-        Self::ReviewFailed { .. } => "review_failed",
-        Self::Busy => "busy",
-        Self::Saturated => "saturated",
-        Self::TimedOut => "timed_out",
-        Self::Panicked => "panicked",
+    /// The verdict of the audit, of a closed set; `None`: no security layer refused the request.
+    pub(crate) const fn verdict(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Unauthenticated { .. } => "unauthenticated",
+            Self::Impersonation => "impersonation",
+            Self::Forbidden { .. } => "forbidden",
+            Self::ReviewFailed { .. } => "review_failed",
+            Self::Busy => "busy",
+            Self::Saturated => "saturated",
+            Self::TimedOut => "timed_out",
+            Self::Panicked => "panicked",
+            _ => return None,
+        })
     }
 
     /// Details for the log only.

@@ -7,9 +7,9 @@
 //!     └───► caBundle of the APIServices ◄──┘
 //! ```
 //!
-//! There is no leader. Each replica makes the same pass every few seconds. A
-//! write contains the version that it is based on. If two replicas write at the same time, one
-//! gets a conflict and reads again.
+//! There is no leader. Each replica makes the same pass every few seconds. A write contains the
+//! version that it is based on. If two replicas write at the same time, one gets a conflict, and
+//! reads again in its next pass.
 //!
 //! The authority changes when the Secret is deleted. Until every replica has made a pass,
 //! kube-apiserver does not trust those with a certificate of the former authority.
@@ -20,15 +20,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use super::client::{Client, OBJECT_BYTES};
+use super::client::Client;
 use super::error::CallError;
 use super::registration::{RESOURCE_APISERVICES, RegistrationSettings, change};
 use super::rights;
@@ -39,8 +37,8 @@ use aggregated_apiserver::certificates::{Publisher, Trouble};
 /// Time between two passes. An emptied bundle is restored within it.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Pause after a conflict, and while there is no certificate: the rights of a new server may be
-/// seconds younger than its pod.
+/// Pause while there is no certificate: the rights of a new server may be seconds younger than
+/// its pod.
 const SOON: Duration = Duration::from_secs(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -50,54 +48,27 @@ const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 3650);
 const CA_CERTIFICATE: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
 
-const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Keeps a certificate in force and its authority registered, until `stop`.
-pub async fn run(
-    settings: RegistrationSettings,
-    client: Client,
-    publisher: Publisher,
-    mut stop: watch::Receiver<bool>,
-) {
+/// Keeps a certificate in force and its authority registered, without end. It can be cancelled
+/// at any point, because each of its writes is complete in itself.
+pub async fn run(settings: RegistrationSettings, client: Client, publisher: Publisher) {
     let mut replica = Replica::new(settings, client, publisher);
-    let passes = async {
-        loop {
-            let is_done = replica.pass(SystemTime::now()).await;
-            let has_pair = replica.publisher.pair().is_some();
-            let pause = if is_done && has_pair { EVERY } else { SOON };
-            tokio::time::sleep(pause).await;
-        }
-    };
-    // A pass can be cancelled at any point, because each of its writes is complete in itself.
-    tokio::select! {
-        () = passes => {}
-        _ = stop.wait_for(|stop| *stop) => {}
+    loop {
+        replica.pass(SystemTime::now()).await;
+        let has_pair = replica.publisher.pair().is_some();
+        tokio::time::sleep(if has_pair { EVERY } else { SOON }).await;
     }
 }
 
-/// Why a step of a pass failed.
-enum StepError {
-    /// Another replica wrote the object after it was read: the next pass reads it again.
-    Conflict,
-    Trouble(Trouble),
-}
-
-impl StepError {
-    fn lasting(why: String) -> Self {
-        Self::Trouble(Trouble::Lasting(why))
-    }
-
-    /// A failed call about an object, with the remedy if the right to it is missing.
-    fn of_call(object: &str, remedy: &str, error: CallError) -> Self {
-        let error = error.without_right(remedy);
-        let text = format!("{object}: {error}");
-        match error {
-            CallError::Status(409, _) => Self::Conflict,
-            error if error.is_passing() => Self::Trouble(Trouble::Passing(text)),
-            _ => Self::lasting(text),
-        }
+/// A failed call about an object, with the remedy if the right to it is missing.
+fn failed(object: &str, remedy: &str, error: CallError) -> Trouble {
+    let error = error.without_right(remedy);
+    let text = format!("{object}: {error}");
+    match error.is_passing() {
+        true => Trouble::Passing(text),
+        false => Trouble::Lasting(text),
     }
 }
 
@@ -126,48 +97,37 @@ impl Replica {
 
     /// Reads the authority from the Secret, or makes one if there is none that is usable. Signs a
     /// certificate in memory if the one in force is of another authority, or old. Writes the
-    /// authority to the APIServices that do not trust it, or trust others. Returns `false` if
-    /// another replica wrote first.
-    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
-        let authority = match self.authority(now).await {
-            Ok(authority) => authority,
-            Err(StepError::Conflict) => return false,
-            Err(StepError::Trouble(trouble)) => {
-                self.publisher.report(Some(trouble));
-                return true;
-            }
+    /// authority to the APIServices that do not trust it, or trust others.
+    pub(super) async fn pass(&mut self, now: SystemTime) {
+        let bundle = match self.keep_certificate(now).await {
+            Ok(bundle) => bundle,
+            Err(trouble) => return self.publisher.report(Some(trouble)),
         };
+        self.publisher.report(None);
+        for &name in &self.settings.apiservices {
+            match self.register(name, &bundle).await {
+                Ok(()) => self.publisher.register(name, None),
+                // During an outage of kube-apiserver the last known state stays.
+                Err(Trouble::Passing(_)) => {}
+                Err(Trouble::Lasting(why)) => self.publisher.register(name, Some(why)),
+            }
+        }
+    }
+
+    /// Keeps a certificate of the authority in force. Returns the authority, PEM.
+    async fn keep_certificate(&mut self, now: SystemTime) -> Result<String, Trouble> {
+        let authority = self.authority(now).await?;
         let bundle = authority.certificate_pem();
         let in_force = self.publisher.pair();
         if self.signer.as_ref() != Some(&bundle)
             || in_force.is_none_or(|pair| pair.validity().is_old(now))
         {
-            match self.sign(&authority, now) {
-                Ok(pair) => {
-                    self.publisher.serve(pair);
-                    self.signer = Some(bundle.clone());
-                }
-                Err(why) => {
-                    let why = format!("{}: {why}", self.secret());
-                    self.publisher.report(Some(Trouble::Lasting(why)));
-                    return true;
-                }
-            }
+            let unsigned = |why| Trouble::Lasting(format!("{}: {why}", self.secret()));
+            let pair = self.sign(&authority, now).map_err(unsigned)?;
+            self.publisher.serve(pair);
+            self.signer = Some(bundle.clone());
         }
-        self.publisher.report(None);
-        let mut is_done = true;
-        for &name in &self.settings.apiservices {
-            match self.register(name, &bundle).await {
-                Ok(()) => self.publisher.register(name, None),
-                Err(StepError::Conflict) => is_done = false,
-                // During an outage of kube-apiserver the last known state stays.
-                Err(StepError::Trouble(Trouble::Passing(_))) => {}
-                Err(StepError::Trouble(Trouble::Lasting(why))) => {
-                    self.publisher.register(name, Some(why));
-                }
-            }
-        }
-        is_done
+        Ok(bundle)
     }
 
     /// The Secret, for messages.
@@ -179,13 +139,13 @@ impl Replica {
     }
 
     /// The authority of the Secret, or a new one that is written there.
-    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, StepError> {
+    async fn authority(&self, now: SystemTime) -> Result<CertificateAuthority, Trouble> {
         let RegistrationSettings {
             service, secret, ..
         } = &self.settings;
         let path = format!("/api/v1/namespaces/{}/secrets/{secret}", service.namespace);
-        let failed = |error| StepError::of_call(&self.secret(), rights::AUTHORITY_SECRET, error);
-        let stored = match self.client.get(&path, JSON, OBJECT_BYTES).await {
+        let failed = |error| failed(&self.secret(), rights::AUTHORITY_SECRET, error);
+        let stored = match self.client.text(Request::get(&path).body(Vec::new())).await {
             // Without values, this changes none that another replica has written meanwhile. It is
             // a server-side apply, because RBAC then checks `create` with the Secret's name
             // (`k8s.io/apiserver`: `pkg/endpoints/handlers/patch.go`).
@@ -198,7 +158,7 @@ impl Replica {
         };
         // The parser's message may quote a private key, so no part of it is used.
         let garbled = |_| failed(self.client.garbled("this is no Secret"));
-        let stored: Secret = serde_json::from_slice(&stored.map_err(failed)?).map_err(garbled)?;
+        let stored: Secret = serde_json::from_str(&stored.map_err(failed)?).map_err(garbled)?;
         let why = match read(&stored, now) {
             Ok(authority) => return Ok(authority),
             Err(why) => why,
@@ -208,7 +168,7 @@ impl Replica {
             not_after: now + AUTHORITY_LIFE,
         };
         let authority = CertificateAuthority::new("gpu-metrics-apiserver authority", validity)
-            .map_err(StepError::lasting)?;
+            .map_err(Trouble::Lasting)?;
         let values = json!({
             "metadata": {"resourceVersion": stored.metadata.resource_version},
             "data": {
@@ -236,7 +196,7 @@ impl Replica {
     }
 
     /// Makes an APIService refer to the server and trust the authority `bundle`.
-    async fn register(&self, name: &'static str, bundle: &str) -> Result<(), StepError> {
+    async fn register(&self, name: &'static str, bundle: &str) -> Result<(), Trouble> {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let is_optional = RESOURCE_APISERVICES.contains(&name);
         let (right, manifest) = match is_optional {
@@ -246,24 +206,21 @@ impl Replica {
             ),
             false => (rights::APISERVICE, "apiservices.yaml, or run helm upgrade"),
         };
-        let failed = |error| StepError::of_call(&format!("APIService {name}"), right, error);
+        let failed = |error| failed(&format!("APIService {name}"), right, error);
         let found = match self.client.object(&path).await {
             Err(CallError::NotFound(_)) => {
-                return Err(StepError::lasting(format!(
+                return Err(Trouble::Lasting(format!(
                     "APIService {name} does not exist, so kube-apiserver sends the server no \
                      requests for it: apply manifests/{manifest}"
                 )));
             }
             found => found.map_err(failed)?,
         };
-        let change = change(&self.settings, name, found, bundle);
-        match change.map_err(StepError::lasting)? {
-            None => Ok(()),
-            Some(patch) => {
-                let written = self.patch(&path, MERGE, &patch).await;
-                written.map(drop).map_err(failed)
-            }
+        let change = change(&self.settings, name, found, bundle).map_err(Trouble::Lasting)?;
+        if let Some(patch) = change {
+            self.patch(&path, MERGE, &patch).await.map_err(failed)?;
         }
+        Ok(())
     }
 
     async fn patch(
@@ -271,13 +228,11 @@ impl Replica {
         path: &str,
         kind: &'static str,
         patch: &Value,
-    ) -> Result<Bytes, CallError> {
+    ) -> Result<String, CallError> {
         let path = format!("{path}?fieldManager=gpu-metrics-apiserver");
-        let request = Request::patch(path)
-            .header(ACCEPT, JSON)
-            .header(CONTENT_TYPE, kind)
-            .body(patch.to_string().into_bytes());
-        self.client.send(request, OBJECT_BYTES).await
+        let request = Request::patch(path).header(CONTENT_TYPE, kind);
+        let body = patch.to_string().into_bytes();
+        self.client.text(request.body(body)).await
     }
 }
 

@@ -11,14 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::USER_AGENT;
 use http::{HeaderValue, Request};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::core::{Status, WatchEvent};
+use kube::core::WatchEvent;
 use kube::{Config, Error};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -32,29 +29,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// a large list before it sends the head.
 const ANSWER: Duration = Duration::from_secs(90);
 
-/// The largest answer about one object: a Secret has at most 1 MiB, a third more in
-/// base64, and its metadata.
-pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
-
-/// The largest answer: some ten thousand objects.
-pub(super) const ANSWER_BYTES: usize = 256 * 1024 * 1024;
-
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
-
-/// How the server connects to kube-apiserver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClusterAccess {
-    /// With the current context of this kubeconfig file.
-    Kubeconfig(PathBuf),
-    /// With the environment variables and the service account of the pod.
-    InCluster,
-    /// As kubectl connects.
-    User(UserAccess),
-}
 
 /// The connection as kubectl's flags of the same names describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserAccess {
+pub struct ClusterAccess {
     /// The kubeconfig; else `$KUBECONFIG`, else the file in the home directory, else the
     /// pod's service account.
     pub kubeconfig: Option<PathBuf>,
@@ -74,13 +53,22 @@ pub struct UserAccess {
     pub timeout: Option<Duration>,
 }
 
+impl ClusterAccess {
+    /// With the current context of this kubeconfig.
+    #[must_use]
+    pub fn with_kubeconfig(path: PathBuf) -> Self {
+        Self {
+            kubeconfig: Some(path),
+            ..Self::default()
+        }
+    }
+}
+
 /// A client of kube-apiserver. Cheap to clone; not throttled.
 #[derive(Clone)]
 pub struct Client {
     client: kube::Client,
     address: Arc<str>,
-    /// The cluster's name in the kubeconfig.
-    cluster: Option<Arc<str>>,
     /// How long an answer may take.
     timeout: Duration,
 }
@@ -99,21 +87,7 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be read or is invalid.
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
-        let (mut config, cluster) = match access {
-            ClusterAccess::InCluster => (in_cluster()?, None),
-            ClusterAccess::Kubeconfig(path) => {
-                let file = UserAccess {
-                    kubeconfig: Some(path.clone()),
-                    ..UserAccess::default()
-                };
-                read_kubeconfig(&file).await?
-            }
-            ClusterAccess::User(access) => of_user(access).await?,
-        };
-        let timeout = match access {
-            ClusterAccess::User(access) => access.timeout,
-            _ => None,
-        };
+        let mut config = configuration(access).await?;
         let address = config.cluster_url.to_string();
         let user = HeaderValue::from_static(USER);
         config.headers.push((USER_AGENT, user));
@@ -130,8 +104,7 @@ impl Client {
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
-            cluster: cluster.map(Into::into),
-            timeout: timeout.unwrap_or(ANSWER),
+            timeout: access.timeout.unwrap_or(ANSWER),
         })
     }
 
@@ -141,15 +114,14 @@ impl Client {
         Self {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
-            cluster: None,
             timeout: ANSWER,
         }
     }
 
-    /// The cluster's name in the kubeconfig, or its address.
+    /// The address of kube-apiserver.
     #[must_use]
-    pub fn cluster(&self) -> &str {
-        self.cluster.as_deref().unwrap_or(&self.address)
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// The default namespace.
@@ -163,53 +135,19 @@ impl Client {
     /// # Errors
     /// When there is no response, when it is an error, or when it does not have the form of `T`.
     pub async fn object<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        let body = self.get(path, "application/json", ANSWER_BYTES).await?;
-        serde_json::from_slice(&body).map_err(|error| self.garbled(error))
+        let text = self.text(Request::get(path).body(Vec::new())).await?;
+        serde_json::from_str(&text).map_err(|error| self.garbled(error))
     }
 
-    pub(super) async fn get(
-        &self,
-        path: &str,
-        accept: &'static str,
-        limit: usize,
-    ) -> Result<Bytes, CallError> {
-        let request = Request::get(path).header(ACCEPT, accept).body(Vec::new());
-        self.send(request, limit).await
-    }
-
-    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Bytes, CallError> {
-        let request = Request::post(path)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/json")
-            .body(body);
-        self.send(request, OBJECT_BYTES).await
-    }
-
-    /// Sends a request and reads its answer, of at most `limit` bytes. Paths contain names from
-    /// objects. Only an invalid response can contain a name that makes an invalid path.
-    pub(super) async fn send<E: fmt::Display>(
+    /// Sends a request and reads its answer. Paths contain names from objects. Only an invalid
+    /// response can contain a name that makes an invalid path.
+    pub(super) async fn text<E: fmt::Display>(
         &self,
         request: Result<Request<Vec<u8>>, E>,
-        limit: usize,
-    ) -> Result<Bytes, CallError> {
+    ) -> Result<String, CallError> {
         let request = request.map_err(|error| self.garbled(error))?;
-        let answer = async {
-            let response = self.client.send(request.map(Body::from)).await;
-            let response = response.map_err(|error| self.failed(error))?;
-            let status = response.status();
-            if status.is_success() {
-                return self.collect(response.into_body(), limit).await;
-            }
-            // A body that cannot be read does not hide the status.
-            let text = self.collect(response.into_body(), OBJECT_BYTES).await;
-            let text = text.unwrap_or_default();
-            let message = match serde_json::from_slice::<Status>(&text) {
-                Ok(status) => status.message,
-                Err(_) => String::from_utf8_lossy(&text).into_owned(),
-            };
-            Err(self.refused(status.as_u16(), &message))
-        };
-        self.in_time(self.timeout, answer).await?
+        let answer = self.in_time(self.timeout, self.client.request_text(request));
+        answer.await?.map_err(|error| self.failed(error))
     }
 
     /// The events of a watch, as they arrive.
@@ -248,20 +186,11 @@ impl Client {
         ))
     }
 
-    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, CallError> {
-        match Limited::new(body, limit).collect().await {
-            Ok(whole) => Ok(whole.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(self.garbled(format_args!("it has more than {limit} bytes")))
-            }
-            Err(error) => Err(self.unreachable(&chain(&*error))),
-        }
-    }
-
     fn failed(&self, error: Error) -> CallError {
         match error {
             Error::Api(status) => self.refused(status.code, &status.message),
             Error::SerdeError(error) => self.garbled(error),
+            Error::FromUtf8(error) => self.garbled(error),
             error => self.unreachable(&chain(&error)),
         }
     }
@@ -283,17 +212,14 @@ impl Client {
     }
 }
 
-/// A configuration, and the cluster's name in the kubeconfig.
-type NamedConfig = (Config, Option<String>);
-
-async fn of_user(access: &UserAccess) -> Result<NamedConfig, ClientError> {
+async fn configuration(access: &ClusterAccess) -> Result<Config, ClientError> {
     let is_set = |name| std::env::var_os(name).is_some();
     let choices = [&access.context, &access.cluster, &access.user];
     let is_named = access.kubeconfig.is_some()
         || choices.iter().any(|choice| choice.is_some())
         || is_set("KUBECONFIG");
-    let (mut config, cluster) = match read_kubeconfig(access).await {
-        Err(_) if is_set("KUBERNETES_SERVICE_HOST") && !is_named => (in_cluster()?, None),
+    let mut config = match read_kubeconfig(access).await {
+        Err(_) if is_set("KUBERNETES_SERVICE_HOST") && !is_named => in_cluster()?,
         read => read?,
     };
     let auth = &mut config.auth_info;
@@ -307,12 +233,12 @@ async fn of_user(access: &UserAccess) -> Result<NamedConfig, ClientError> {
     if !access.act_as_groups.is_empty() {
         auth.impersonate_groups = Some(access.act_as_groups.clone());
     }
-    Ok((config, cluster))
+    Ok(config)
 }
 
 /// Reads a kubeconfig file, or the files that kubectl would use, and selects a context, or
 /// the current one.
-async fn read_kubeconfig(access: &UserAccess) -> Result<NamedConfig, ClientError> {
+async fn read_kubeconfig(access: &ClusterAccess) -> Result<Config, ClientError> {
     let path = access.kubeconfig.as_deref();
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
@@ -331,14 +257,9 @@ async fn read_kubeconfig(access: &UserAccess) -> Result<NamedConfig, ClientError
         })
     };
     // kube reads some binary files as text and panics.
-    let of_environment = || std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let files = match path {
-        Some(path) => vec![path.to_owned()],
-        None => std::env::split_paths(&of_environment()).collect(),
-    };
-    for file in files {
-        let bytes = std::fs::read(file).unwrap_or_default();
-        String::from_utf8(bytes).map_err(|_| refused("a file is no text in UTF-8"))?;
+    let bytes = path.and_then(|path| std::fs::read(path).ok());
+    if bytes.is_some_and(|bytes| str::from_utf8(&bytes).is_err()) {
+        return Err(refused("the file is no text in UTF-8"));
     }
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;
@@ -347,12 +268,8 @@ async fn read_kubeconfig(access: &UserAccess) -> Result<NamedConfig, ClientError
         cluster: access.cluster.clone(),
         user: access.user.clone(),
     };
-    let context = access.context.as_ref().or(file.current_context.as_ref());
-    let named = file.contexts.iter().find(|it| Some(&it.name) == context);
-    let of_context = named.and_then(|it| Some(it.context.as_ref()?.cluster.clone()));
-    let cluster = access.cluster.clone().or(of_context);
     let config = Config::from_custom_kubeconfig(file, &options).await;
-    Ok((config.map_err(|error| unusable(&error))?, cluster))
+    config.map_err(|error| unusable(&error))
 }
 
 fn in_cluster() -> Result<Config, ClientError> {

@@ -59,14 +59,14 @@ impl CallError {
         matches!(self, Self::Forbidden { .. })
     }
 
-    /// Whether the same call may succeed in a moment: connection reset, 429, 500 and
-    /// 504 (`k8s.io/apiserver/pkg/util/webhook/webhook.go`, `DefaultShouldRetry`),
-    /// and 502 and 503 of a proxy in between.
-    #[must_use]
-    pub const fn is_passing(&self) -> bool {
+    /// Whether the same call may succeed in a moment: connection reset, 409 because another
+    /// replica wrote first, 429, 500 and 504
+    /// (`k8s.io/apiserver/pkg/util/webhook/webhook.go`, `DefaultShouldRetry`), and 502 and 503
+    /// of a proxy in between.
+    pub(super) const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
-            Self::Status(code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
+            Self::Status(code, _) => matches!(*code, 409 | 429 | 500 | 502 | 503 | 504),
             _ => false,
         }
     }

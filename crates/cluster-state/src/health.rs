@@ -41,8 +41,6 @@ pub struct WatchHealth {
     pub last_contact: Option<Instant>,
     /// Calls that failed.
     pub failures: u64,
-    /// Why the first object that was left out cannot be read.
-    pub(super) left_out: Option<String>,
 }
 
 impl WatchHealth {
@@ -99,7 +97,6 @@ impl WatchRegistry {
             condition: Condition::default(),
             last_contact: None,
             failures: 0,
-            left_out: None,
         };
         self.0.lock().insert(Arc::clone(&name), health);
         Reporter {
@@ -160,17 +157,6 @@ impl Reporter {
             let watch = &*self.name;
             tracing::warn!(watch, "{error}; retrying, the known objects are kept");
         }
-    }
-
-    /// Logs an object that was left out, if it is the first one of the watch.
-    pub(super) fn left_out(&self, why: String) {
-        self.change(|watch| {
-            if watch.left_out.is_none() {
-                let skipped = "an object is skipped (later ones are not logged): it cannot be read";
-                tracing::warn!(watch = &*self.name, "{skipped}: {why}");
-                watch.left_out = Some(why);
-            }
-        });
     }
 }
 
@@ -238,10 +224,6 @@ mod tests {
         pods.well();
         pods.failed(&away());
         assert_eq!(lines(), 3);
-        for _ in 0..3 {
-            pods.left_out("odd".to_owned());
-        }
-        assert_eq!(lines(), 4);
     }
 
     #[test]

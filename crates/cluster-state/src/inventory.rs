@@ -1,5 +1,6 @@
 //! The cluster's inventory, from watches, published on changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,13 +9,13 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::health::{Need, WatchRegistry};
-use super::keeper::{self, CHANGES, InventoryPublisher};
+use super::keeper::{self, CHANGES};
 use super::kind_watches;
 pub use super::objects::WatchSettings;
-use super::snapshot::Snapshot;
+use super::snapshot::snapshot;
 use super::state::{Collection, WatchedObjects};
 use super::watch::{Target, Watcher};
-use gpu_metrics::inventory::Inventory;
+use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 /// The watches of a cluster. Dropping this ends them.
 #[derive(Debug)]
@@ -29,9 +30,12 @@ impl Watches {
     /// Call it within a Tokio runtime.
     #[must_use]
     pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
-        let publisher = InventoryPublisher::new();
-        let inventory = publisher.inventory.subscribe();
-        let followed = publisher.followed.subscribe();
+        let nothing = Inventory {
+            authority: InventoryOrigin::Cluster,
+            ..Inventory::default()
+        };
+        let (publisher, inventory) = watch::channel(Arc::new(nothing));
+        let (to_follow, followed) = watch::channel(BTreeSet::new());
         let (changes, received) = mpsc::channel(CHANGES);
         let mut tasks = JoinSet::new();
         for (collection, plural, need) in [
@@ -45,13 +49,13 @@ impl Watches {
             let reporter = registry.enter(plural, need);
             let target = Target::new(collection, "", "v1", plural);
             let watcher = Watcher::new(client.clone(), target, changes.clone(), reporter);
-            tasks.spawn(watcher.run_on());
+            tasks.spawn(watcher.run());
         }
         let kinds = kind_watches::run(client.clone(), changes, followed, registry.clone());
         tasks.spawn(kinds);
         let objects = WatchedObjects::new(settings);
-        let build = |objects: &mut WatchedObjects| Snapshot::new(objects, Instant::now());
-        tasks.spawn(keeper::run(objects, received, publisher, build));
+        let build = |objects: &mut WatchedObjects| snapshot(objects, Instant::now());
+        tasks.spawn(keeper::run(objects, received, publisher, to_follow, build));
         Self { inventory, tasks }
     }
 

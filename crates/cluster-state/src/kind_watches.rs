@@ -13,7 +13,7 @@ use super::health::{Need, WatchRegistry};
 use super::pool::KindName;
 use super::served;
 use super::state::{Change, Collection, Event};
-use super::watch::{NOT_SERVED, Target, Watcher};
+use super::watch::{Target, Watcher};
 use apimachinery::kinds::Kind;
 use gpu_metrics::inventory::ObjectKind;
 
@@ -23,6 +23,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The time after which kinds that are not served are looked up again.
 const AGAIN: Duration = Duration::from_secs(30);
+
+/// The pause before a kind that is no longer served is looked up again: discovery still lists it
+/// for a moment.
+const NOT_SERVED: Duration = Duration::from_secs(5);
 
 /// Watches the followed kinds. It ends when the keeper of the objects ends, or a watch
 /// panics.
@@ -50,19 +54,14 @@ pub(super) async fn run(
             for name in names {
                 let is_it =
                     |it: &&Kind| it.watchable && it.group == name.group && it.kind == name.kind;
-                let event = match kinds.as_ref().map(|kinds| kinds.iter().find(is_it)) {
+                match kinds.as_ref().map(|kinds| kinds.iter().find(is_it)) {
                     Ok(Some(kind)) => {
                         let watch = watch_served(&client, &changes, &registry, &name, kind);
                         watches.insert(name.clone(), tasks.spawn(watch));
-                        continue;
                     }
-                    Ok(None) => Event::NotServed,
-                    // The first snapshot does not wait for the kind.
-                    Err(_) => Event::Failed {
-                        is_forbidden: false,
-                    },
-                };
-                send(&changes, &name, event).await;
+                    Ok(None) => send(&changes, &name, Event::NotServed).await,
+                    Err(_) => {}
+                }
             }
             sleep(PAUSE).await;
         }
@@ -96,12 +95,11 @@ fn watch_served(
     let reporter = registry.enter(&entry, Need::Optional);
     let collection = Collection::Kind(name.clone());
     let target = Target::new(collection, &kind.group, &version, &kind.plural);
-    let mut watcher = Watcher::new(client.clone(), target, changes.clone(), reporter);
+    let watcher = Watcher::new(client.clone(), target, changes.clone(), reporter);
     let (changes, name) = (changes.clone(), name.clone());
     async move {
         send(&changes, &name, Event::Served(resource)).await;
         watcher.run().await;
-        // Discovery still lists a kind for a moment after it is no longer served.
         sleep(NOT_SERVED).await;
     }
 }

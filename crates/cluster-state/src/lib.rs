@@ -33,7 +33,6 @@ pub mod health;
 pub mod inventory;
 mod keeper;
 mod kind_watches;
-mod kinds;
 pub mod names;
 mod objects;
 mod pods;

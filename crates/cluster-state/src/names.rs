@@ -11,9 +11,6 @@ use super::rights;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 
-/// The largest list: some ten thousand objects.
-const LIST_BYTES: usize = 16 * 1024 * 1024;
-
 /// Lists the names of a kind's objects whose labels match; with a namespace, which is a DNS
 /// label, only those in it.
 ///
@@ -31,10 +28,10 @@ pub async fn matching(
     let params = ListParams::default().labels(&selector.to_string());
     let request = Request::new(path).list_metadata(&params);
     let remedy = rights::watch(&kind.group, &kind.plural);
-    let list = client.send(request, LIST_BYTES).await;
+    let list = client.text(request).await;
     let list = list.map_err(|error| error.without_right(&remedy))?;
     let list: ObjectList<PartialObjectMeta> =
-        serde_json::from_slice(&list).map_err(|error| client.garbled(error))?;
+        serde_json::from_str(&list).map_err(|error| client.garbled(error))?;
     let names = list.items.into_iter().filter_map(|it| it.metadata.name);
     Ok(names.map(Into::into).collect())
 }

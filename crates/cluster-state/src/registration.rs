@@ -6,13 +6,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
 
-/// The annotations that tell cert-manager's `cainjector` to write the bundle
+/// The beginning of the annotations that tell cert-manager's `cainjector` to write the bundle
 /// (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
-const INJECTORS: [&str; 3] = [
-    "cert-manager.io/inject-ca-from",
-    "cert-manager.io/inject-ca-from-secret",
-    "cert-manager.io/inject-apiserver-ca",
-];
+const INJECTORS: &str = "cert-manager.io/inject-";
 
 /// The APIServices of `manifests/apiservices.yaml`.
 pub const APISERVICES: [&str; 3] = [
@@ -92,8 +88,8 @@ pub(super) fn change(
         ));
     }
     let annotations = metadata.annotations.unwrap_or_default();
-    let mut injectors = INJECTORS.into_iter();
-    if let Some(annotation) = injectors.find(|name| annotations.contains_key(*name)) {
+    let mut annotations = annotations.keys();
+    if let Some(annotation) = annotations.find(|name| name.starts_with(INJECTORS)) {
         return Err(format!(
             "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), \
              so the server does not write it: remove the annotation, or serve cert-manager's \

@@ -1,9 +1,8 @@
 //! TokenReviews and SubjectAccessReviews by kube-apiserver.
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http::Request;
+use http::header::CONTENT_TYPE;
 use k8s_openapi::api::authentication::v1::{TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use parking_lot::Mutex;
@@ -13,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::clock::jitter;
 use super::error::{CallError, excerpt};
 use super::rights;
 use aggregated_apiserver::security::identity::Identity;
@@ -24,9 +22,6 @@ use apimachinery::condition::{Condition, State};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-
-/// The pause before a review that failed in passing is sent once more.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// The API of one kind of review.
 #[derive(Debug)]
@@ -56,7 +51,9 @@ impl ReviewEndpoint {
 
     /// Sends a review; returns its status.
     async fn create<S: DeserializeOwned>(&self, review: &Value) -> Result<S, ReviewError> {
-        let answer = self.submit(review).await;
+        let request = Request::post(self.path).header(CONTENT_TYPE, "application/json");
+        let body = review.to_string().into_bytes();
+        let answer = self.client.text(request.body(body)).await;
         let status = answer
             .map_err(|error| error.without_right(rights::REVIEWS))
             // The answer may contain the token, so no part of the error's text is used.
@@ -74,18 +71,6 @@ impl ReviewEndpoint {
             }
             ReviewError(error.to_string())
         })
-    }
-
-    async fn submit(&self, review: &Value) -> Result<Bytes, CallError> {
-        let body = review.to_string().into_bytes();
-        let submit = |body| self.client.post(self.path, body);
-        match submit(body.clone()).await {
-            Err(error) if error.is_passing() => {
-                tokio::time::sleep(PAUSE.mul_f64(1.0 + 0.2 * jitter())).await;
-                submit(body).await
-            }
-            answer => answer,
-        }
     }
 }
 
@@ -135,12 +120,12 @@ impl KubeReviewer {
     }
 }
 
-fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
+fn status<S: DeserializeOwned>(answer: &str) -> Option<S> {
     #[derive(Deserialize)]
     struct Reviewed<S> {
         status: S,
     }
-    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    let mut answer: Value = serde_json::from_str(answer).ok()?;
     // Go writes an empty list as null, which the Rust type does not accept.
     if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
         for values in extra.values_mut().filter(|values| values.is_null()) {

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use http::Request;
+use http::header::ACCEPT;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery};
 
 use super::client::Client;
@@ -11,10 +13,8 @@ use super::error::CallError;
 use super::rights;
 use apimachinery::kinds::{Kind, Kinds};
 
-const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
-
-const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
-                      application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
 /// Reads all kinds, the core group first.
 ///
@@ -24,10 +24,11 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     let mut kinds = Vec::new();
     for path in ["/api", "/apis"] {
-        let body = client.get(path, ACCEPT, DISCOVERY_BYTES).await;
-        let body = body.map_err(|error| error.without_right(rights::DISCOVERY))?;
+        let request = Request::get(path).header(ACCEPT, AGGREGATED);
+        let text = client.text(request.body(Vec::new())).await;
+        let text = text.map_err(|error| error.without_right(rights::DISCOVERY))?;
         let groups: APIGroupDiscoveryList =
-            serde_json::from_slice(&body).map_err(|error| client.garbled(error))?;
+            serde_json::from_str(&text).map_err(|error| client.garbled(error))?;
         kinds.extend(groups.items.into_iter().flat_map(of_group));
     }
     Ok(Kinds::new(kinds))

@@ -32,30 +32,21 @@ type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 /// Resource, namespace and name.
 type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 
-/// The readers' view of the watched objects.
-pub(super) struct Snapshot {
-    /// `None`: the required collections are not listed yet.
-    pub(super) inventory: Option<Inventory>,
-    /// Whether the lists of all followed kinds have been tried.
-    pub(super) has_owners: bool,
-}
-
-impl Snapshot {
-    /// Also purges the pool, forgets pods that were deleted long ago, and follows the kinds
-    /// of the owners of GPU pods.
-    pub(super) fn new(objects: &mut WatchedObjects, now: Instant) -> Self {
-        objects.departed.expire(now, objects.settings.remember);
-        let inventory = objects.are_listed().then(|| {
-            let (inventory, used) = inventory(objects);
-            objects.kinds.set_used(used, now);
-            inventory
-        });
-        objects.pool.purge();
-        Self {
-            inventory,
-            has_owners: objects.kinds.are_settled(),
+/// The inventory of the watched objects; `None`: the required collections are not listed yet.
+/// Also purges the pool, forgets pods that were deleted long ago, and follows the kinds of the
+/// owners of GPU pods.
+pub(super) fn snapshot(objects: &mut WatchedObjects, now: Instant) -> Option<Inventory> {
+    objects.departed.expire(now, objects.settings.remember);
+    let snapshot = objects.are_listed().then(|| {
+        let (inventory, used) = inventory(objects);
+        objects.kinds.retain(|kind, _| used.contains(kind));
+        for kind in used {
+            objects.kinds.entry(kind).or_default();
         }
-    }
+        inventory
+    });
+    objects.pool.purge();
+    snapshot
 }
 
 /// The owners of pods, followed upward.
@@ -204,6 +195,12 @@ impl Walk<'_> {
         }
         let followed = objects.kinds.get(&reference.kind)?;
         let (resource, owners) = (followed.of_owners()?, &followed.objects);
+        if !owners.complete {
+            // The owner is not listed yet, or its kind is forbidden. Its name is known from
+            // the reference; its labels and its controller are not.
+            chain.push(self.workload(resource, &key, None));
+            return None;
+        }
         match owners.get(&key) {
             // An object of the same name with another UID is not this owner.
             Some(object) if object.uid == reference.uid => {
@@ -211,14 +208,7 @@ impl Walk<'_> {
                 object.controller.clone()
             }
             // The owner was deleted and is no workload any more. Its controller may still exist.
-            Some(_) => self.gone.get(&reference.uid).cloned(),
-            None if owners.complete => self.gone.get(&reference.uid).cloned(),
-            // The owner is not listed yet, or its kind is forbidden. Its name is known from
-            // the reference; its labels and its controller are not.
-            None => {
-                chain.push(self.workload(resource, &key, None));
-                None
-            }
+            _ => self.gone.get(&reference.uid).cloned(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The watched objects. One task owns them ([`super::keeper`]); the watches send it changes.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::clock;
 use super::departed::Departed;
-use super::kinds::FollowedKinds;
 use super::objects::{KeptObject, Metadata, Object, WatchSettings};
 use super::pool::{KindName, Pool};
 use super::table::Table;
@@ -35,7 +35,7 @@ pub(super) enum Event {
     },
     /// Discovery has the kind, which is watched from now on.
     Served(ObjectKind),
-    /// The kind has no objects, and no snapshot waits for it.
+    /// The kind has no objects.
     NotServed,
 }
 
@@ -45,6 +45,21 @@ pub(super) struct Change {
     pub(super) event: Event,
 }
 
+/// A kind of objects that own GPU pods, directly or through other owners.
+#[derive(Debug, Default)]
+pub(super) struct FollowedKind {
+    /// The resource as in discovery; `None`: not looked up yet, or not served.
+    resource: Option<ObjectKind>,
+    pub(super) objects: Table,
+}
+
+impl FollowedKind {
+    /// The resource, if its objects are in namespaces, so that they may own pods.
+    pub(super) fn of_owners(&self) -> Option<&ObjectKind> {
+        self.resource.as_ref().filter(|kind| kind.namespaced)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct WatchedObjects {
     pub(super) settings: WatchSettings,
@@ -52,7 +67,9 @@ pub(super) struct WatchedObjects {
     pub(super) pods: Table,
     pub(super) namespaces: Table,
     pub(super) nodes: Table,
-    pub(super) kinds: FollowedKinds,
+    /// A kind is followed while a pod has an owner of this kind, also a deleted pod that is
+    /// remembered.
+    pub(super) kinds: BTreeMap<KindName, FollowedKind>,
     pub(super) departed: Departed,
     /// When the first list of all pods was complete.
     pub(super) listed: Option<Timestamp>,
@@ -78,11 +95,18 @@ impl WatchedObjects {
             Collection::Pods => &mut self.pods,
             Collection::Namespaces => &mut self.namespaces,
             Collection::Nodes => &mut self.nodes,
-            Collection::Kind(name) => match self.kinds.apply(name, &change.event) {
-                Some(objects) => objects,
-                // An event of a kind that is not followed any more comes too late.
-                None => return false,
-            },
+            Collection::Kind(name) => {
+                let Some(kind) = self.kinds.get_mut(name) else {
+                    // An event of a kind that is not followed any more comes too late.
+                    return false;
+                };
+                match &change.event {
+                    Event::Served(resource) => kind.resource = Some(resource.clone()),
+                    Event::NotServed => *kind = FollowedKind::default(),
+                    _ => {}
+                }
+                &mut kind.objects
+            }
         };
         let now = Instant::now();
         match change.event {

@@ -1,6 +1,6 @@
 //! The objects of one collection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::objects::KeptObject;
@@ -13,67 +13,52 @@ pub(super) type Key = (Arc<str>, Arc<str>);
 /// ones stay.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    objects: BTreeMap<Key, Listed>,
-    /// The number of the current or last list.
-    list: u32,
+    objects: BTreeMap<Key, KeptObject>,
+    /// The objects that the current list does not have so far.
+    unlisted: BTreeSet<Key>,
     /// Whether a list was ever complete.
     pub(super) complete: bool,
-    /// Whether the first attempt to list has ended, with or without success.
-    pub(super) settled: bool,
     /// Whether the server may not list the collection.
     pub(super) forbidden: bool,
 }
 
-#[derive(Debug)]
-struct Listed {
-    /// The last list that has the object.
-    list: u32,
-    object: KeptObject,
-}
-
 impl Table {
+    /// Begins a list.
     pub(super) fn begin(&mut self) {
-        self.list = self.list.wrapping_add(1);
+        self.unlisted = self.objects.keys().cloned().collect();
     }
 
     /// Returns the object that it replaces.
     pub(super) fn put(&mut self, key: Key, object: KeptObject) -> Option<KeptObject> {
-        let list = self.list;
-        let former = self.objects.insert(key, Listed { list, object });
-        former.map(|former| former.object)
+        self.unlisted.remove(&key);
+        self.objects.insert(key, object)
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> Option<KeptObject> {
-        self.objects.remove(key).map(|listed| listed.object)
+        self.objects.remove(key)
     }
 
     /// Completes a list: removes and returns the objects that are not in it.
     pub(super) fn finish(&mut self) -> Vec<(Key, KeptObject)> {
-        (self.complete, self.settled, self.forbidden) = (true, true, false);
-        let unlisted = self.objects.iter().filter(|(_, it)| it.list != self.list);
-        let unlisted: Vec<Key> = unlisted.map(|(key, _)| key.clone()).collect();
-        let remove = |key: Key| {
-            let object = self.remove(&key)?;
-            Some((key, object))
-        };
-        unlisted.into_iter().filter_map(remove).collect()
+        (self.complete, self.forbidden) = (true, false);
+        let unlisted = std::mem::take(&mut self.unlisted).into_iter();
+        unlisted
+            .filter_map(|key| Some((key.clone(), self.objects.remove(&key)?)))
+            .collect()
     }
 
-    /// A list or a watch failed: the objects stay. Returns whether that is new.
+    /// A list or a watch failed: the objects stay. Returns whether the right to it has changed.
     pub(super) fn failed(&mut self, is_forbidden: bool) -> bool {
-        let is_new = !self.settled || self.forbidden != is_forbidden;
-        (self.settled, self.forbidden) = (true, is_forbidden);
-        is_new
+        std::mem::replace(&mut self.forbidden, is_forbidden) != is_forbidden
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&KeptObject> {
-        self.objects.get(key).map(|listed| &listed.object)
+        self.objects.get(key)
     }
 
     /// All objects, by namespace and name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &KeptObject)> {
-        let objects = self.objects.iter();
-        objects.map(|(key, listed)| (key, &listed.object))
+        self.objects.iter()
     }
 
     /// The pods among the objects.

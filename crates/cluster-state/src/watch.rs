@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::client::{ANSWER_BYTES, Client};
+use super::client::Client;
 use super::clock::jitter;
 use super::error::CallError;
 use super::health::Reporter;
@@ -41,9 +41,6 @@ const WAIT_FIRST: Duration = Duration::from_millis(500);
 
 /// The longest pause after failures.
 const WAIT_MOST: Duration = Duration::from_secs(15);
-
-/// The pause before a collection that is not served is requested again.
-pub(super) const NOT_SERVED: Duration = Duration::from_secs(5);
 
 /// After this many failures in a row a watch is listed again instead of resumed: a
 /// server with restored storage never accepts the old version.
@@ -153,40 +150,42 @@ impl Watcher {
         let _ = self.changes.send(Change { collection, event }).await;
     }
 
-    /// Watches without end. A collection that is not served, for example while the server
-    /// is starting, is requested again after a pause.
-    pub(super) async fn run_on(mut self) {
+    /// Watches without end, or until a kind is not served, or no longer served.
+    pub(super) async fn run(mut self) {
         loop {
-            self.run().await;
-            tokio::time::sleep(NOT_SERVED).await;
-        }
-    }
-
-    /// Watches until the collection is not served, or no longer served.
-    pub(super) async fn run(&mut self) {
-        loop {
+            let (is_watch, began) = (self.version.is_some(), Instant::now());
             let outcome = match self.version.take() {
                 None => self.list().await,
                 Some(version) => self.watch(version).await,
             };
+            let is_good = is_watch && began.elapsed() >= GOOD_WATCH;
+            if is_good {
+                self.failures = 0;
+            }
             let Err(error) = outcome else {
+                // The pause limits the requests to a server that ends every watch at once.
+                if is_watch && !is_good {
+                    tokio::time::sleep(WAIT_FIRST).await;
+                }
                 continue;
             };
-            let error = error.without_right(&self.target.remedy);
             self.failures += 1;
-            let gone = error == CallError::Gone;
-            if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
+            let cannot_resume = matches!(error, CallError::Gone | CallError::Garbled(_));
+            if cannot_resume || self.failures > RESUMES {
                 self.version = None;
             }
             // The first failure of a watch is retried at once and not reported: servers end
             // connections and discard versions as part of normal operation.
-            if self.failures == 1 && (gone || self.version.is_some()) {
+            if is_watch && self.failures == 1 {
                 continue;
             }
+            let error = error.without_right(&self.target.remedy);
             self.reporter.failed(&error);
             let is_forbidden = error.is_forbidden();
             self.send(Event::Failed { is_forbidden }).await;
-            if matches!(error, CallError::NotFound(_)) {
+            if matches!(self.target.collection, Collection::Kind(_))
+                && matches!(error, CallError::NotFound(_))
+            {
                 return;
             }
             tokio::time::sleep(wait(self.failures)).await;
@@ -198,9 +197,9 @@ impl Watcher {
         let mut next: Option<String> = None;
         loop {
             let request = self.target.list(next);
-            let page = self.client.send(request, ANSWER_BYTES).await?;
+            let page = self.client.text(request).await?;
             let list: List<'_> =
-                serde_json::from_slice(&page).map_err(|error| self.client.garbled(error))?;
+                serde_json::from_str(&page).map_err(|error| self.client.garbled(error))?;
             for object in list.items.unwrap_or_default() {
                 self.pass_on(object, false).await;
             }
@@ -223,7 +222,8 @@ impl Watcher {
         let object = match decode(object) {
             Ok(object) => object,
             Err(why) => {
-                self.reporter.left_out(why);
+                let path = &*self.target.path;
+                tracing::warn!(path, "an object is skipped: it cannot be read: {why}");
                 return None;
             }
         };
@@ -241,29 +241,10 @@ impl Watcher {
         let seconds = WATCH_SECS + (jitter() * f64::from(WATCH_SECS)) as u32;
         let request = self.target.watch(&version, seconds);
         let client = self.client.clone();
-        let began = Instant::now();
         self.version = Some(version);
-        let events = client.events(request).await?;
+        let mut events = std::pin::pin!(client.events(request).await?);
         self.reporter.contact();
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
-        let outcome = self.follow(events, silence).await;
-        // Servers end connections as part of normal operation.
-        if began.elapsed() >= GOOD_WATCH {
-            self.failures = 0;
-        } else if outcome.is_ok() {
-            // The pause limits the requests to a server that ends every watch at once.
-            tokio::time::sleep(WAIT_FIRST).await;
-        }
-        outcome
-    }
-
-    async fn follow(
-        &mut self,
-        events: impl Stream<Item = Result<WatchEvent<Box<RawValue>>, CallError>> + Send,
-        silence: Duration,
-    ) -> Result<(), CallError> {
-        let mut events = std::pin::pin!(events);
-        let client = self.client.clone();
         while let Some(event) = client.in_time(silence, events.next()).await? {
             self.event(event?).await?;
         }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
 use apimachinery::duration::parse_duration;
-use cluster_state::client::{Client, ClusterAccess, UserAccess};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::error::CallError;
 
 use super::Failure;
@@ -72,7 +72,7 @@ pub struct Cluster {
 
 impl ClusterArgs {
     pub(super) async fn connect(&self) -> Result<Cluster, Failure> {
-        let access = ClusterAccess::User(UserAccess {
+        let access = ClusterAccess {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             cluster: self.cluster_name.clone(),
@@ -81,7 +81,7 @@ impl ClusterArgs {
             act_as: self.act_as.clone(),
             act_as_groups: self.act_as_groups.clone(),
             timeout: self.request_timeout,
-        });
+        };
         let client = Client::connect(&access).await;
         let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Cluster::of(client, self.namespace.as_deref()))

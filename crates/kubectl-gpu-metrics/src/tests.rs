@@ -46,7 +46,7 @@ pub(crate) async fn recorded(kube: &FakeKube) -> Cluster {
     for (path, document) in documents {
         kube.document(&path, document);
     }
-    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
+    let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
     Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
 }
 

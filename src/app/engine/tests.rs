@@ -118,7 +118,7 @@ struct World {
 impl World {
     async fn start((config, prometheus): Settings) -> Self {
         let kube = cluster().await;
-        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
+        let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
         let watches = Watches::start(&client, &registry, WatchSettings::default());

@@ -75,8 +75,6 @@ catalog! {
         "Requests answered; resource is custom, external, pods, nodes, findings or devices, or what a path outside of the groups is for";
     request_duration_seconds: Histograms [group, resource]
         "Time from a request to its answer, sending not included";
-    requests_refused_total: Counters [reason]
-        "Requests refused before they reached the API, by reason";
     reviews_total: Counters [kind, verdict]
         "Reviews asked of kube-apiserver: token or access; allowed, refused or error";
     certificate_expiry_timestamp_seconds: Gauges [use]

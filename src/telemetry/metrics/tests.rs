@@ -85,11 +85,12 @@ fn numbers_of_other_parts_are_copied_at_each_scrape() {
     let count = std::sync::atomic::AtomicU64::new(5);
     metrics.before_scrape(move |families| {
         let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        families.requests_refused_total.set(["busy"], count);
+        families.rule_queries_refused_total.set(["metric"], count);
     });
     for number in [5, 6, 7] {
-        let line =
-            format!("\ngpu_metrics_apiserver_requests_refused_total{{reason=\"busy\"}} {number}\n");
+        let line = format!(
+            "\ngpu_metrics_apiserver_rule_queries_refused_total{{kind=\"metric\"}} {number}\n"
+        );
         assert!(metrics.render().unwrap().contains(&line));
     }
 }

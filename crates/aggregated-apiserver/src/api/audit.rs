@@ -1,15 +1,15 @@
 //! One log line for each request that was refused or failed: user, request, verdict. Above
-//! a rate limit, further requests are only counted.
+//! a rate limit, further requests have no line.
 //!
 //! No line contains a token, a header or a query. Text from a client is escaped and cut.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::letters::shortened;
 use axum::response::Response;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::context::RequestContext;
 use crate::refusal::Refusal;
@@ -27,32 +27,20 @@ type LineKind = (bool, &'static str);
 /// Writes the lines. Failures of the server are limited apart from refusals.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
-    /// The requests of each kind in the second that began with the first of them.
-    counts: Arc<Mutex<BTreeMap<LineKind, u64>>>,
+    /// For each kind, the start of its current second, and the requests since then.
+    counts: Mutex<BTreeMap<LineKind, (Instant, u64)>>,
 }
 
 impl Audit {
-    /// Whether to write a line of this kind now. At the end of its second, one line has the
-    /// number of those that were left out.
+    /// Whether to write a line of this kind now.
     fn admit(&self, kind: LineKind) -> bool {
+        let now = Instant::now();
         let mut counts = self.counts.lock();
-        let count = counts.entry(kind).or_insert(0);
-        *count += 1;
-        if *count == 1 {
-            let counts = Arc::clone(&self.counts);
-            tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let count = counts.lock().remove(&kind).unwrap_or(0);
-                let (failed, verdict) = kind;
-                match count.saturating_sub(LINES) {
-                    0 => {}
-                    left_out if failed => {
-                        tracing::error!(verdict, left_out, "more requests failed");
-                    }
-                    left_out => tracing::info!(verdict, left_out, "more requests refused"),
-                }
-            });
+        let (began, count) = counts.entry(kind).or_insert((now, 0));
+        if now - *began >= Duration::from_secs(1) {
+            (*began, *count) = (now, 0);
         }
+        *count += 1;
         *count <= LINES
     }
 
@@ -60,8 +48,8 @@ impl Audit {
     pub(super) fn write(&self, context: &RequestContext, response: &Response) {
         let refusal: Option<&Refusal> = response.extensions().get();
         let failed = response.status().is_server_error();
-        let verdict = match refusal.and_then(Refusal::label) {
-            Some(label) => label,
+        let verdict = match refusal.and_then(Refusal::verdict) {
+            Some(verdict) => verdict,
             // The reason is in the log once for all such responses, as that of a health probe is.
             None if matches!(refusal, Some(Refusal::Unavailable(_))) => return,
             None if !failed || is_health(&context.access) => return,

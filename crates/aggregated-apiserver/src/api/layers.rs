@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use futures_util::FutureExt as _;
@@ -16,7 +16,6 @@ use super::response;
 use crate::refusal::Refusal;
 use crate::security::Security;
 use crate::security::authenticate::impersonates;
-use crate::security::counters::Counters;
 
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
@@ -30,11 +29,10 @@ type Context = Extension<Arc<RequestContext>>;
 /// A layer around this one inserts an `Arc<RequestContext>` as an extension.
 pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
     let logged = Arc::new(Audit::default());
-    let counters = Arc::clone(&security.counters);
     routes.layer(
         ServiceBuilder::new()
             .layer(from_fn_with_state(logged, audit))
-            .layer(from_fn_with_state(counters, catch_panic))
+            .layer(from_fn(catch_panic))
             .layer(from_fn_with_state(Arc::clone(security), admit)),
     )
 }
@@ -52,17 +50,12 @@ async fn audit(
 
 /// Limits a panic to its request, because a connection may carry the requests of all users
 /// of an aggregator.
-pub async fn catch_panic(
-    State(counters): State<Arc<Counters>>,
-    Extension(context): Context,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn catch_panic(Extension(context): Context, request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request made the server panic");
-            refuse(&counters, &context, &Refusal::Panicked)
+            refuse(&context, &Refusal::Panicked)
         }
     }
 }
@@ -77,7 +70,7 @@ async fn admit(
     let answered = tokio::time::timeout(limit, answer(&security, &context, request, next));
     match answered.await.unwrap_or(Err(Refusal::TimedOut)) {
         Ok(response) => response,
-        Err(refusal) => refuse(&security.counters, &context, &refusal),
+        Err(refusal) => refuse(&context, &refusal),
     }
 }
 
@@ -105,15 +98,13 @@ async fn answer(
         .permit(user, &context.access, context.backend)?;
     let mut response = match security.authorize(user, &context.access, until).await {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refuse(&security.counters, context, &refusal),
+        Err(refusal) => refuse(context, &refusal),
     };
     // The permit is held until the response has been written, even a refusal.
     response.extensions_mut().insert(permit);
     Ok(response)
 }
 
-/// The response to a refused request. Counts the refusal.
-fn refuse(counters: &Counters, context: &RequestContext, refusal: &Refusal) -> Response {
-    counters.count(refusal);
+fn refuse(context: &RequestContext, refusal: &Refusal) -> Response {
     response::refused(refusal, context.encoding).into_response()
 }

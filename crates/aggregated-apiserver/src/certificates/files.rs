@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use tokio::sync::watch;
 
 use super::pair::Pair;
 use super::{Publisher, Trouble};
@@ -29,29 +28,22 @@ pub struct Files {
     pub key: PathBuf,
 }
 
-/// Follows the files until `stop`. They need not exist at the start: they may be written later.
-pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
-    let following = async {
-        loop {
-            let read = files.pair(SystemTime::now()).await;
-            let trouble = match read {
-                Ok(pair) => {
-                    let served = publisher.pair();
-                    if served.is_none_or(|served| served.chain() != pair.chain()) {
-                        publisher.serve(pair);
-                    }
-                    None
+/// Follows the files without end. They need not exist at the start: they may be written later.
+pub async fn run(files: Files, publisher: Publisher) {
+    loop {
+        let read = files.pair(SystemTime::now()).await;
+        let trouble = match read {
+            Ok(pair) => {
+                let served = publisher.pair();
+                if served.is_none_or(|served| served.chain() != pair.chain()) {
+                    publisher.serve(pair);
                 }
-                Err(why) => Some(Trouble::Lasting(why)),
-            };
-            publisher.report(trouble);
-            tokio::time::sleep(EVERY).await;
-        }
-    };
-    // Reading can be cancelled at any point.
-    tokio::select! {
-        () = following => {}
-        _ = stop.wait_for(|stop| *stop) => {}
+                None
+            }
+            Err(why) => Some(Trouble::Lasting(why)),
+        };
+        publisher.report(trouble);
+        tokio::time::sleep(EVERY).await;
     }
 }
 
@@ -102,8 +94,7 @@ mod tests {
         folder: tempfile::TempDir,
         authority: CertificateAuthority,
         serving: Serving,
-        stop: watch::Sender<bool>,
-        task: tokio::task::JoinHandle<()>,
+        _task: tokio::task::JoinSet<()>,
     }
 
     impl Scene {
@@ -112,13 +103,11 @@ mod tests {
             let (publisher, serving) = serving();
             let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
             let files = Files { certificate, key };
-            let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
                 authority: authority("test"),
                 serving,
-                stop,
-                task: tokio::spawn(run(files, publisher, stopped)),
+                _task: [run(files, publisher)].into_iter().collect(),
             }
         }
 
@@ -166,11 +155,6 @@ mod tests {
             })
             .await;
         }
-
-        async fn end(self) {
-            self.stop.send(true).unwrap();
-            self.task.await.unwrap();
-        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -187,7 +171,6 @@ mod tests {
         scene.until_served(&issued).await;
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());
-        scene.end().await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,7 +204,6 @@ mod tests {
         assert!(status.ready(SystemTime::now()).is_ok());
         scene.write_pair(&second);
         scene.until_served(&second).await;
-        scene.end().await;
     }
 
     #[tokio::test]

@@ -46,9 +46,10 @@ pub struct CertificateStatus {
     pub pair: Option<Pair>,
     /// How often a new pair was unusable, so that the pair in force stayed.
     pub failures: u64,
-    /// The server's APIServices by name: whether each names the server's Service and trusts its
-    /// authority, and why not, with the remedy. Those that were not checked are left out.
-    pub registrations: BTreeMap<&'static str, Condition<String, ()>>,
+    /// The server's APIServices by name: why each does not name the server's Service or does not
+    /// trust its authority, with the remedy; `None`: it does. Those that were not checked are
+    /// left out.
+    pub registrations: BTreeMap<&'static str, Option<String>>,
 }
 
 impl CertificateStatus {
@@ -87,8 +88,7 @@ impl CertificateStatus {
     /// `None`: all do. Readiness does not depend on it, because registered groups are served in
     /// any case.
     pub fn unregistered(&self) -> Option<String> {
-        let conditions = self.registrations.values();
-        let reasons = conditions.filter_map(|condition| condition.state().reason().cloned());
+        let reasons = self.registrations.values().flatten().cloned();
         reasons.reduce(|one, other| format!("{one}; {other}"))
     }
 }
@@ -156,12 +156,9 @@ impl Publisher {
     /// Records why the APIService is not the server's, or does not trust it; `None`: it is, and
     /// does. A change is logged.
     pub fn register(&self, name: &'static str, trouble: Option<String>) {
-        let mut is_new = false;
-        self.0.send_if_modified(|status| {
-            let is_first = !status.registrations.contains_key(name);
-            let condition = status.registrations.entry(name).or_default();
-            is_new = condition.set(trouble.clone(), ()).is_some() || is_first;
-            is_new
+        let is_new = self.0.send_if_modified(|status| {
+            let former = status.registrations.insert(name, trouble.clone());
+            former.as_ref() != Some(&trouble)
         });
         match trouble {
             _ if !is_new => {}

@@ -16,7 +16,6 @@ use super::front_proxy;
 use super::identity::{Identity, User, Via};
 use super::peer::{Origin, Peer};
 use super::reviewer::TokenVerdict;
-use super::reviews::NoAnswer;
 use super::trust::Trust;
 use crate::refusal::Refusal;
 
@@ -47,7 +46,7 @@ impl Security {
             peer.hang_up();
         }
         let via = match *origin {
-            Origin::FrontProxy { .. } => Via::FrontProxy,
+            Origin::FrontProxy => Via::FrontProxy,
             Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
         };
         identified.map(|identity| User {
@@ -81,10 +80,10 @@ impl Security {
                 Ok(TokenVerdict::Refused(reason)) => {
                     wrong.push(format!("the token is refused: {reason}"));
                 }
-                Err(NoAnswer::Busy) => return Err(Refusal::Busy),
-                Err(NoAnswer::Failed(error)) => {
-                    wrong.push(format!("the token could not be reviewed: {error}"));
+                Err(Refusal::ReviewFailed { why }) => {
+                    wrong.push(format!("the token could not be reviewed: {why}"));
                 }
+                Err(refusal) => return Err(refusal),
             },
             Err(why) => wrong.push(why),
         }
@@ -112,16 +111,11 @@ fn by_certificate(
         Origin::Anonymous => Ok(None),
         Origin::Unverified(why) => Err(format!("the certificate is not accepted: {why}")),
         Origin::Client(identity) => Ok(Some(identity.clone())),
-        Origin::FrontProxy { name, client } => {
+        Origin::FrontProxy => {
             let proxy = trust.and_then(|trust| trust.proxy.as_ref());
             let proxy = proxy.ok_or("no front proxy is accepted")?;
-            match (front_proxy::identity(proxy, headers)?, client) {
-                (Some(identity), _) => Ok(Some(identity)),
-                // The proxy's own certificate identifies a user only if an authority of
-                // client certificates signed it too.
-                (None, Some(identity)) => Ok(Some(identity.clone())),
-                (None, None) => Err(format!("the front proxy {name:?} names no user")),
-            }
+            let identity = front_proxy::identity(proxy, headers)?;
+            Ok(Some(identity.ok_or("the front proxy names no user")?))
         }
     }
 }
@@ -132,7 +126,7 @@ fn by_certificate(
 /// proxy's connection is kept, because it carries all users.
 fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Refusal>) -> bool {
     match (origin, identified) {
-        (Origin::FrontProxy { .. }, _) => false,
+        (Origin::FrontProxy, _) => false,
         (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),
         (_, Err(_)) => true,
     }

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 use super::Security;
 use super::identity::{MASTERS, User};
 use super::reviewer::{Access, AccessVerdict};
-use super::reviews::NoAnswer;
 use crate::refusal::Refusal;
 
 impl Security {
@@ -22,17 +21,12 @@ impl Security {
         if user.identity.is_in(MASTERS) || self.settings.always_allowed.holds(what) {
             return Ok(());
         }
-        let who = &user.identity;
-        match self.reviews.access(who, what, user.via, until).await {
-            Ok(AccessVerdict::Allowed(())) => Ok(()),
-            Ok(AccessVerdict::Refused(reason)) => Err(Refusal::Forbidden {
+        match self.reviews.access(user, what, until).await? {
+            AccessVerdict::Allowed(()) => Ok(()),
+            AccessVerdict::Refused(reason) => Err(Refusal::Forbidden {
                 user: user.identity.user.clone(),
                 what: Box::new(what.clone()),
                 reason,
-            }),
-            Err(NoAnswer::Busy) => Err(Refusal::Busy),
-            Err(NoAnswer::Failed(error)) => Err(Refusal::ReviewFailed {
-                why: format!("access could not be reviewed: {error}"),
             }),
         }
     }

@@ -18,7 +18,7 @@ pub(crate) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
 const MOST_INTERMEDIATES: usize = 3;
 
 /// The authorities of client certificates.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Bundle(Arc<[CertificateDer<'static>]>);
 
 impl Bundle {

@@ -11,9 +11,9 @@ use percent_encoding::percent_decode_str;
 use super::identity::Identity;
 use super::trust::FrontProxy;
 
-/// Headers that are removed from every request, whatever the configuration.
-const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
-const STANDARD_EXTRA: &str = "x-remote-extra-";
+/// The beginning of the usual names of identity headers. Headers with such a name are removed
+/// from every request, whatever the configuration.
+const USUAL: &str = "x-remote-";
 
 /// The user in the headers; `None`: the headers contain no user.
 pub(super) fn identity(
@@ -51,8 +51,7 @@ pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     let spoken: Vec<HeaderName> = headers
         .keys()
         .filter(|name| {
-            STANDARD.contains(&name.as_str())
-                || name.as_str().starts_with(STANDARD_EXTRA)
+            name.as_str().starts_with(USUAL)
                 || proxy.is_some_and(|proxy| extra_key(proxy, name).is_some())
         })
         .chain(configured.into_iter().flatten())

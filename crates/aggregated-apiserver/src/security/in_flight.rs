@@ -12,16 +12,14 @@ use limits::permits::{Permit, Permits};
 
 /// Limits requests in flight. It runs after authentication, as in the reference
 /// (kubernetes/apiserver `pkg/server/config.go`), because each kind of client has its own
-/// permits, of which one user may hold half. Direct and anonymous clients take no permits from
-/// users of the front proxy.
+/// permits, of which one user may hold half. Direct clients, of whom the anonymous ones are one user,
+/// take no permits from users of the front proxy.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     values: Permits,
     /// By backend: a fetch may take long, and values in memory need none of these permits.
     fetched: Vec<Permits>,
-    discovery: Permits,
     direct: Permits,
-    anonymous: Permits,
 }
 
 /// A request's permit, kept in the response's extensions until the response has been
@@ -34,9 +32,7 @@ impl InFlight {
         Self {
             values: Permits::new(settings.values_in_flight),
             fetched: fetched.map(|most| Permits::new(*most)).collect(),
-            discovery: Permits::new(settings.discovery_in_flight),
             direct: Permits::new(settings.direct_in_flight),
-            anonymous: Permits::new(settings.anonymous_in_flight),
         }
     }
 
@@ -49,12 +45,10 @@ impl InFlight {
     ) -> Result<InFlightPermit, Refusal> {
         let fetched = backend.and_then(|backend| self.fetched.get(backend));
         let (permits, refusal) = match (user.via, what) {
-            _ if is_health(what) || user.identity.is_in(MASTERS) => {
-                return Ok(None);
-            }
-            _ if user.identity.is_anonymous() => (&self.anonymous, Refusal::Busy),
+            _ if is_health(what) || user.identity.is_in(MASTERS) => return Ok(None),
             (Via::Direct, _) => (&self.direct, Refusal::Busy),
-            (Via::FrontProxy, Access::NonResource { .. }) => (&self.discovery, Refusal::Busy),
+            // Such as discovery, whose documents are in memory once for all requests.
+            (Via::FrontProxy, Access::NonResource { .. }) => return Ok(None),
             (Via::FrontProxy, Access::Resource { .. }) => match fetched {
                 Some(fetched) => (fetched, Refusal::Saturated),
                 None => (&self.values, Refusal::Busy),

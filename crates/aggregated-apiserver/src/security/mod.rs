@@ -39,7 +39,6 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 pub struct Security {
     /// Limits and times.
     pub settings: SecuritySettings,
-    pub(crate) counters: Arc<Counters>,
     pub(crate) in_flight: InFlight,
     trust: Arc<TrustStore>,
     reviews: Reviews,
@@ -59,10 +58,9 @@ impl Security {
         reviewer: Arc<dyn Reviewer>,
         clock: Clock,
         settings: SecuritySettings,
-        counters: &Arc<Counters>,
+        counters: &Counters,
     ) -> Self {
         Self {
-            counters: Arc::clone(counters),
             in_flight: InFlight::new(&settings),
             trust,
             reviews: Reviews::new(reviewer, &settings, counters),

@@ -82,13 +82,7 @@ pub enum Origin {
     /// The client sent no certificate.
     Anonymous,
     /// A front proxy, whose headers contain the user.
-    FrontProxy {
-        /// Its common name. May be empty if any name is allowed.
-        name: String,
-        /// The user of the same certificate, if an authority of client certificates signed
-        /// it too.
-        client: Option<Identity>,
-    },
+    FrontProxy,
     /// A user.
     Client(Identity),
     /// No trusted authority signed it; the reason, for the log.
@@ -153,7 +147,7 @@ impl Peer {
 
     /// Whether the certificate is a front proxy's under `trust`.
     pub fn is_front_proxy(&self, trust: Option<&Arc<Trust>>, now: SystemTime) -> bool {
-        matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
+        matches!(*self.origin(trust, now), Origin::FrontProxy)
     }
 
     /// Closes the connection after the requests in progress are answered.
@@ -175,22 +169,17 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     };
     // Each kind of authority is checked separately: an authority of client certificates
     // cannot sign the certificate of a front proxy, whatever its name.
-    let client = match &trust.clients {
-        None => Err("none is known".to_owned()),
-        Some(bundle) => bundle.verify(leaf, rest, now).and_then(|()| identity(leaf)),
+    let none = || "none is trusted".to_owned();
+    let proxy = trust.proxy.as_ref().ok_or_else(none);
+    let proxy = match proxy.and_then(|proxy| front_proxy(proxy, leaf, rest, now)) {
+        Ok(()) => return Origin::FrontProxy,
+        Err(why) => why,
     };
-    let proxy = match &trust.proxy {
-        None => Err("none is known".to_owned()),
-        Some(_) if trust.overlap => Err("it is the same as the clients' authority".to_owned()),
-        Some(proxy) => front_proxy(proxy, leaf, rest, now),
-    };
-    match (proxy, client) {
-        (Ok(name), client) => Origin::FrontProxy {
-            name,
-            client: client.ok(),
-        },
-        (Err(_), Ok(identity)) => Origin::Client(identity),
-        (Err(proxy), Err(client)) => Origin::Unverified(format!(
+    let clients = trust.clients.as_ref().ok_or_else(none);
+    let verified = clients.and_then(|bundle| bundle.verify(leaf, rest, now));
+    match verified.and_then(|()| identity(leaf)) {
+        Ok(identity) => Origin::Client(identity),
+        Err(client) => Origin::Unverified(format!(
             "front proxies' authority: {proxy}; clients' authority: {client}"
         )),
     }
@@ -208,17 +197,17 @@ fn identity(der: &CertificateDer<'_>) -> Result<Identity, String> {
     })
 }
 
-/// The common name of a trusted front proxy.
+/// Checks that the certificate is that of a trusted front proxy.
 fn front_proxy(
     proxy: &FrontProxy,
     leaf: &CertificateDer<'static>,
     rest: &[CertificateDer<'static>],
     now: SystemTime,
-) -> Result<String, String> {
+) -> Result<(), String> {
     proxy.authorities.verify(leaf, rest, now)?;
     let name = Certificate::read(leaf)?.common_name()?.unwrap_or_default();
     if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(&name) {
-        Ok(name)
+        Ok(())
     } else {
         Err(format!("{name:?} is not among the allowed names"))
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::identity::Identity;
 
 /// The result of a review.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
     /// The token authenticates a user, or the access is allowed.
     Allowed(T),

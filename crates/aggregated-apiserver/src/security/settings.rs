@@ -34,13 +34,8 @@ pub struct SecuritySettings {
     /// are fetched. Backends without an entry share
     /// [`Self::values_in_flight`].
     pub fetched_in_flight: Vec<usize>,
-    /// Requests in flight for discovery, of the front proxy's users. They are separate, so
-    /// that they do not wait for values.
-    pub discovery_in_flight: usize,
-    /// Requests in flight of users with direct connections.
+    /// Requests in flight of users with direct connections. All anonymous clients are one user.
     pub direct_in_flight: usize,
-    /// Requests in flight of anonymous clients, which are one user.
-    pub anonymous_in_flight: usize,
     /// The time limit of a request for values.
     pub values_time: Duration,
 }
@@ -64,9 +59,7 @@ impl Default for SecuritySettings {
             direct_access_reviews: 32,
             values_in_flight: 400,
             fetched_in_flight: Vec::new(),
-            discovery_in_flight: 128,
             direct_in_flight: 100,
-            anonymous_in_flight: 32,
             values_time: VALUES_TIME,
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! They come from the ConfigMap `kube-system/extension-apiserver-authentication`
 //! (docs/protocol.md, "The authentication ConfigMap"), which every kube-apiserver of the
-//! cluster writes. An invalid value does not replace the former one. Before the first load
-//! nothing is trusted.
+//! cluster writes. It has two parts: the authorities of clients, and all that is about front
+//! proxies. An invalid key leaves the former values of its part in force. Before the first
+//! load nothing is trusted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,14 +64,12 @@ impl TrustError {
 pub struct Trust {
     /// The authorities of client certificates; `None`: none is trusted.
     pub clients: Option<Bundle>,
-    /// The front proxy, trusted unless `overlap`; `None`: none is known.
+    /// The front proxy; `None`: none is trusted.
     pub proxy: Option<FrontProxy>,
-    /// Whether the front proxy is not trusted because of [`TrustError::Overlap`].
-    pub overlap: bool,
 }
 
 /// How to verify a front proxy, and which of its headers identify users.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FrontProxy {
     /// The authorities that sign its certificate.
     pub authorities: Bundle,
@@ -104,76 +103,56 @@ impl TrustStore {
     /// after a deletion, and by one task only. Returns the faults, for the log.
     pub fn load(&self, data: &BTreeMap<String, String>) -> Vec<TrustError> {
         let mut problems = Vec::new();
-        let last = self.current();
-        let last = last.as_deref();
-        let mut clients = last.and_then(|last| last.clients.clone());
-        let read = bundle(data, CLIENT_CA).map(Some);
-        replace(&mut clients, read, &mut problems);
-        let known = last.and_then(|last| last.proxy.clone());
-        let proxy = proxy(data, known, &mut problems);
+        let former = self.current();
+        let former = former.as_deref();
+        let known = former.and_then(|former| former.clients.as_ref());
+        let clients = read_or_known(bundle(data, CLIENT_CA), known, &mut problems);
+        let known = former.and_then(|former| former.proxy.as_ref());
+        let mut proxy = read_or_known(FrontProxy::read(data), known, &mut problems);
         if clients.is_none() && proxy.is_none() {
             return problems;
         }
-        let overlap = match (&clients, &proxy) {
-            (Some(clients), Some(proxy)) => {
-                proxy.allowed_names.is_empty() && proxy.authorities.shares_a_key_with(clients)
-            }
-            _ => false,
+        let overlaps = |proxy: &FrontProxy| {
+            let clients = clients.as_ref();
+            proxy.allowed_names.is_empty()
+                && clients.is_some_and(|clients| proxy.authorities.shares_a_key_with(clients))
         };
-        if overlap {
+        if proxy.take_if(|proxy| overlaps(proxy)).is_some() {
             problems.push(TrustError::Overlap);
         }
-        self.current.store(Some(Arc::new(Trust {
-            clients,
-            proxy,
-            overlap,
-        })));
+        self.current.store(Some(Arc::new(Trust { clients, proxy })));
         problems
     }
+}
+
+impl FrontProxy {
+    /// The keys about front proxies. A missing key, except for the authority, is an empty list.
+    fn read(data: &BTreeMap<String, String>) -> Result<Self, TrustError> {
+        Ok(Self {
+            authorities: bundle(data, PROXY_CA)?,
+            allowed_names: list(data, ALLOWED_NAMES)?,
+            user_headers: headers(data, USER_HEADERS)?,
+            uid_headers: headers(data, UID_HEADERS)?,
+            group_headers: headers(data, GROUP_HEADERS)?,
+            extra_prefixes: headers(data, EXTRA_PREFIXES)?,
+        })
+    }
+}
+
+/// The part that was read, or else the former one.
+fn read_or_known<T: Clone>(
+    read: Result<T, TrustError>,
+    known: Option<&T>,
+    problems: &mut Vec<TrustError>,
+) -> Option<T> {
+    let read = read.map_err(|problem| problems.push(problem)).ok();
+    read.or_else(|| known.cloned())
 }
 
 fn bundle(data: &BTreeMap<String, String>, key: &'static str) -> Result<Bundle, TrustError> {
     let pem = data.get(key).ok_or(TrustError::Missing(key))?;
     Bundle::parse(pem)
         .map_err(|what| TrustError::Unusable(key, format!("{what}; write PEM certificates")))
-}
-
-/// The front proxy's keys. If its authority is missing, all former values stay. Any other
-/// missing key gives an empty list. Without former values an invalid key trusts no proxy.
-fn proxy(
-    data: &BTreeMap<String, String>,
-    known: Option<FrontProxy>,
-    problems: &mut Vec<TrustError>,
-) -> Option<FrontProxy> {
-    if !data.contains_key(PROXY_CA) {
-        problems.push(TrustError::Missing(PROXY_CA));
-        return known;
-    }
-    let is_known = known.is_some();
-    let mut proxy = known.unwrap_or_default();
-    let mut faults = Vec::new();
-    replace(&mut proxy.authorities, bundle(data, PROXY_CA), &mut faults);
-    for (names, key) in [
-        (&mut proxy.user_headers, USER_HEADERS),
-        (&mut proxy.uid_headers, UID_HEADERS),
-        (&mut proxy.group_headers, GROUP_HEADERS),
-        (&mut proxy.extra_prefixes, EXTRA_PREFIXES),
-    ] {
-        replace(names, headers(data, key), &mut faults);
-    }
-    let names = list(data, ALLOWED_NAMES);
-    replace(&mut proxy.allowed_names, names, &mut faults);
-    let is_whole = is_known || faults.is_empty();
-    problems.append(&mut faults);
-    is_whole.then_some(proxy)
-}
-
-/// Replaces a value by the one read, unless that is invalid.
-fn replace<T>(value: &mut T, read: Result<T, TrustError>, faults: &mut Vec<TrustError>) {
-    match read {
-        Ok(read) => *value = read,
-        Err(fault) => faults.push(fault),
-    }
 }
 
 fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String>, TrustError> {

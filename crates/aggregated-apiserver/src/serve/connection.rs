@@ -21,12 +21,11 @@ use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use super::activity::{Activity, Exceeded, InProgress};
 use super::limits::Limits;
 use super::newest::{Displaced, Newest};
-use super::unwritten::Unwritten;
 use crate::api::response::refused_early;
 use crate::refusal::Refusal;
+use crate::security::InFlightPermit;
 use crate::security::peer::Peer;
 
 /// The most streams reset for faults of the client. One more ends the connection (CVE-2025-8671).
@@ -78,7 +77,7 @@ const OTHER_CLIENT: ClientLimits = ClientLimits {
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) is_front_proxy: IsFrontProxy,
-    pub(super) others: Arc<Newest>,
+    pub(super) others: Newest,
     pub(super) service: Service,
 }
 
@@ -156,20 +155,13 @@ impl Connection {
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, limits) = (self.address, self.shared.limits);
-        let activity = Arc::new(Activity::new());
         let on_request = service_fn(|request| {
             // The certificate may prove something else since the trusted authorities changed.
             if (self.shared.is_front_proxy)(&peer) != is_front_proxy {
                 peer.hang_up();
             }
             let service = self.shared.service.clone();
-            respond(
-                request,
-                peer.clone(),
-                is_front_proxy,
-                activity.begin(),
-                service,
-            )
+            respond(request, peer.clone(), is_front_proxy, service)
         });
         let client = if is_front_proxy {
             FRONT_PROXY
@@ -186,12 +178,6 @@ impl Connection {
                 }
                 return;
             }
-            exceeded = activity.timed_out(&limits) => match exceeded {
-                // A front proxy may have requests of other users in progress.
-                Exceeded::Stall if is_front_proxy => {}
-                Exceeded::Idle => {}
-                Exceeded::Read | Exceeded::Stall => return,
-            },
             () = tokio::time::sleep(jittered(limits.age)) => {}
             () = peer.hung_up() => {}
             _ = self.stop.wait_for(|stop| *stop) => {}
@@ -206,9 +192,8 @@ async fn respond(
     request: Request<Incoming>,
     peer: Peer,
     is_front_proxy: bool,
-    mut in_progress: InProgress,
     service: Service,
-) -> Result<Response<Full<Unwritten>>, Infallible> {
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let version = request.version();
     let response = match without_body(request) {
         Ok(mut request) => {
@@ -230,8 +215,29 @@ async fn respond(
             response
         }
     };
-    in_progress.answered();
-    Ok(Unwritten::response(response, in_progress))
+    Ok(until_written(response))
+}
+
+/// The bytes of a response, with the permit that the security layers added to its extensions.
+/// hyper drops a body after it has read all bytes, but h2 keeps the bytes until the client can
+/// receive them, so that the bytes hold the permit.
+fn until_written(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    struct Unwritten {
+        bytes: Bytes,
+        _permit: InFlightPermit,
+    }
+    impl AsRef<[u8]> for Unwritten {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    let permit = response.extensions_mut().remove().flatten();
+    response.map(|body| {
+        Full::new(Bytes::from_owner(Unwritten {
+            bytes: body.into_inner().unwrap_or_default(),
+            _permit: permit,
+        }))
+    })
 }
 
 /// Refuses a request with a body or a long path at once. No request needs a body, and one that
@@ -261,9 +267,8 @@ fn builder(http2: bool, client: &ClientLimits, limits: &Limits) -> auto::Builder
     builder
         .http1()
         .timer(TokioTimer::new())
-        // This timeout also runs between requests, so it only is a fallback. The time
-        // limits of `activity` end a connection without a whole request earlier.
-        .header_read_timeout(limits.idle + limits.read)
+        // It also runs between requests.
+        .header_read_timeout(limits.idle)
         .max_headers(client.head_lines)
         .max_buf_size(client.head as usize);
     builder

@@ -80,15 +80,13 @@ impl Listener {
     /// ends, and requests in progress have at most [`Limits::drain`].
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
         let handshakes = Newest::new(self.limits.handshakes);
-        let others = Arc::new(Newest::new(self.limits.connections));
         let shared = Arc::new(Shared {
             limits: self.limits,
             is_front_proxy: Arc::clone(&self.is_front_proxy),
-            others: Arc::clone(&others),
+            others: Newest::new(self.limits.connections),
             service,
         });
         let mut stopped = stop.clone();
-        let mut failures = 0_u32;
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -107,14 +105,10 @@ impl Listener {
                 }
                 // Only this connection is broken.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                // Such as no free file descriptor. Clients must not lock out a front proxy.
+                // Such as no free file descriptor.
                 Err(error) => {
-                    if failures.is_multiple_of(50) {
-                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
-                    }
-                    failures = failures.wrapping_add(1);
-                    let _ = others.end_oldest() || handshakes.end_oldest();
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
         }

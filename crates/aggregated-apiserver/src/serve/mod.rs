@@ -2,7 +2,6 @@
 //!
 //! The module is independent of the content, because the service is passed in.
 
-mod activity;
 mod connection;
 mod limits;
 pub mod listener;
@@ -10,4 +9,3 @@ mod newest;
 #[cfg(test)]
 mod tests;
 pub mod tls;
-mod unwritten;

@@ -35,18 +35,4 @@ impl Newest {
         ring.kept[place] = Some(keep);
         displaced
     }
-
-    /// Ends the oldest connection. Returns whether there is one.
-    pub(super) fn end_oldest(&self) -> bool {
-        let mut ring = self.0.lock();
-        let (next, count) = (ring.next, ring.kept.len());
-        let mut oldest_first = (0..count).map(|place| (next + place) % count);
-        let is_open =
-            |kept: &Option<oneshot::Sender<_>>| kept.as_ref().is_some_and(|keep| !keep.is_closed());
-        let oldest = oldest_first.find(|place| is_open(&ring.kept[*place]));
-        if let Some(place) = oldest {
-            ring.kept[place] = None;
-        }
-        oldest.is_some()
-    }
 }

@@ -50,10 +50,8 @@ async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>
 fn patient(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits {
         handshake: HOUR,
-        read: HOUR,
         idle: HOUR,
         age: HOUR,
-        stall: HOUR,
         ..Limits::default()
     };
     change(&mut limits);
@@ -122,7 +120,7 @@ async fn a_body_over_http2_is_refused_and_the_connection_lives() {
 
 #[tokio::test]
 async fn slow_handshakes_and_slow_heads_are_cut() {
-    let limits = patient(|it| (it.handshake, it.read) = (SHORT, SHORT));
+    let limits = patient(|it| (it.handshake, it.idle) = (SHORT, SHORT));
     let (server, count) = start(limits, Duration::ZERO).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let closed = tokio::time::timeout(Duration::from_secs(10), silent.read_u8());
@@ -133,10 +131,7 @@ async fn slow_handshakes_and_slow_heads_are_cut() {
 
 #[tokio::test]
 async fn idle_and_old_connections_end() {
-    for limits in [
-        patient(|it| (it.idle, it.read) = (SHORT, SHORT)),
-        patient(|it| it.age = SHORT),
-    ] {
+    for limits in [patient(|it| it.idle = SHORT), patient(|it| it.age = SHORT)] {
         let (server, _) = start(limits, Duration::ZERO).await;
         let mut stream = server.connect().await;
         stream.write_all(KEEP).await.unwrap();

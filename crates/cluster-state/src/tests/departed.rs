@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -6,7 +5,7 @@ use serde_json::Value;
 use super::super::clock;
 use super::super::objects::WatchSettings;
 use super::super::pool::KindName;
-use super::super::snapshot::Snapshot;
+use super::super::snapshot::snapshot;
 use super::super::state::{Change, Collection, Event, WatchedObjects};
 use super::fixture::{deleted, object, owned, owners, pod, put};
 use gpu_metrics::inventory::{Inventory, ObjectKind};
@@ -26,8 +25,7 @@ impl World {
         }
         for (plural, kind) in [("replicasets", "ReplicaSet"), ("deployments", "Deployment")] {
             let name = KindName::new("apps", kind);
-            let uses = BTreeSet::from([name.clone()]);
-            world.0.kinds.set_used(uses, Instant::now());
+            world.0.kinds.entry(name.clone()).or_default();
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
             world.apply(Collection::Kind(name), Event::Served(resource));
         }
@@ -65,7 +63,7 @@ impl World {
     fn inventory_after(&mut self, seconds: u64) -> Inventory {
         let now = Instant::now() + Duration::from_secs(seconds);
         self.0.pods.complete = true;
-        Snapshot::new(&mut self.0, now).inventory.unwrap()
+        snapshot(&mut self.0, now).unwrap()
     }
 
     fn inventory(&mut self) -> Inventory {

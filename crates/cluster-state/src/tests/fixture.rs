@@ -106,7 +106,7 @@ impl Scene {
 }
 
 pub(super) async fn connect(kube: &FakeKube) -> Client {
-    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
+    let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
     Client::connect(&access).await.unwrap()
 }
 

@@ -1,13 +1,14 @@
 //! Snapshots beside events and requests.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc as threads};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::super::keeper::{self, CHANGES, InventoryPublisher};
+use super::super::keeper::{self, CHANGES};
 use super::super::objects::WatchSettings;
-use super::super::snapshot::Snapshot;
+use super::super::snapshot::snapshot;
 use super::super::state::{Change, Collection, Event, WatchedObjects};
 use super::fixture::{pod, put};
 
@@ -16,18 +17,18 @@ use super::fixture::{pod, put};
 #[tokio::test]
 async fn neither_events_nor_requests_wait_while_a_snapshot_is_built() {
     let (changes, received) = mpsc::channel(CHANGES);
-    let publisher = InventoryPublisher::new();
-    let mut inventory = publisher.inventory.subscribe();
+    let (publisher, mut inventory) = watch::channel(Arc::default());
+    let (followed, _) = watch::channel(BTreeSet::new());
     let (begun, mut has_begun) = mpsc::unbounded_channel();
     let (open, gate) = threads::channel::<()>();
     let gate = Arc::new(parking_lot::Mutex::new(gate));
     let build = move |objects: &mut WatchedObjects| {
         let _ = begun.send(());
         let _ = gate.lock().recv();
-        Snapshot::new(objects, Instant::now())
+        snapshot(objects, Instant::now())
     };
     let objects = WatchedObjects::new(WatchSettings::default());
-    let keeper = tokio::spawn(keeper::run(objects, received, publisher, build));
+    let keeper = tokio::spawn(keeper::run(objects, received, publisher, followed, build));
     let change = |collection, event| Change { collection, event };
     for change in [
         change(Collection::Namespaces, Event::Listed),

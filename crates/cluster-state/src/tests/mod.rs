@@ -6,7 +6,6 @@ mod client;
 mod departed;
 mod fixture;
 mod keeper;
-mod kinds;
 mod names;
 mod owners;
 mod reduction;

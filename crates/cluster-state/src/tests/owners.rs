@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::fixture::{PODS, Scene, object, owned, owners_of, pod};
+use super::fixture::{PODS, Scene, eventually, object, owned, owners_of, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use gpu_metrics::inventory::Inventory;
 
@@ -20,10 +22,11 @@ fn deployment(kube: &FakeKube) {
 const BOTH: [&str; 2] = ["replicasets.apps/infer-1", "deployments.apps/infer"];
 
 #[tokio::test]
-async fn controllers_are_followed_upward_and_the_first_inventory_has_them() {
+async fn controllers_are_followed_upward() {
     let scene = Scene::start(deployment).await;
-    let inventory = scene.until_pods(&["a"]).await;
-    assert_eq!(owners_of(&inventory, "a"), BOTH);
+    let has_labels = |now: &Inventory| now.workloads.iter().all(|it| !it.labels.is_empty());
+    let are_listed = |now: &Inventory| owners_of(now, "a") == BOTH && has_labels(now);
+    let inventory = scene.until(are_listed).await;
     let workload = &inventory.workloads[1];
     assert_eq!(&*workload.kind.kind, "Deployment");
     assert_eq!(&*workload.kind.api_version, "apps/v1");
@@ -59,8 +62,8 @@ async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one(
         kube.put(PODS, of_alpha);
     })
     .await;
-    let inventory = scene.until_pods(&["a"]).await;
-    assert_eq!(owners_of(&inventory, "a"), ["rayclusters.ray.io/cluster"]);
+    let has_owner = |now: &Inventory| owners_of(now, "a") == ["rayclusters.ray.io/cluster"];
+    scene.until(has_owner).await;
 }
 
 #[tokio::test]
@@ -73,14 +76,15 @@ async fn the_chain_of_owners_ends_at_a_forbidden_kind_and_the_rule_is_reported()
         kube.put(PODS, owned(pod("b"), "ray.io/v1", "RayCluster", "cluster"));
     })
     .await;
-    let inventory = scene.until_pods(&["a", "b"]).await;
     // The name is known from the reference.
-    assert_eq!(owners_of(&inventory, "a"), BOTH);
-    assert_eq!(owners_of(&inventory, "b"), ["rayclusters.ray.io/cluster"]);
+    let are_known = |now: &Inventory| {
+        owners_of(now, "a") == BOTH && owners_of(now, "b") == ["rayclusters.ray.io/cluster"]
+    };
+    let inventory = scene.until(are_known).await;
     assert!(inventory.workloads.iter().any(|w| w.labels.is_empty()));
-    let health = format!("{:?}", scene.health("rayclusters.ray.io").trouble());
     let rule = r#"resources: [\"rayclusters\"]"#;
-    assert!(health.contains(rule), "{health}");
+    let trouble = || format!("{:?}", scene.health("rayclusters.ray.io").trouble());
+    eventually(rule, || trouble().contains(rule)).await;
     scene.ready().await;
 }
 
@@ -112,8 +116,14 @@ async fn an_owner_of_the_same_name_that_came_later_is_another_one() {
         kube.put(REPLICA_SETS, later);
     })
     .await;
-    let inventory = scene.until_pods(&["a"]).await;
-    assert!(owners_of(&inventory, "a").is_empty());
+    let is_listed = || {
+        let mut watches = scene.registry.watches().into_iter();
+        watches.any(|it| &*it.name == "replicasets.apps" && it.complete)
+    };
+    eventually("listed", is_listed).await;
+    // Enough time for a snapshot.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(owners_of(&scene.inventory(), "a").is_empty());
 }
 
 #[tokio::test]
@@ -125,7 +135,8 @@ async fn cyclic_references_end_and_pods_of_a_controlling_pod_have_its_controller
         kube.put(PODS, owned(pod("executor"), "v1", "Pod", "a"));
     })
     .await;
-    let inventory = scene.until_pods(&["a", "executor"]).await;
+    let are_followed = |now: &Inventory| owners_of(now, "a").len() == 8;
+    let inventory = scene.until(are_followed).await;
     let chain = owners_of(&inventory, "a");
     assert_eq!(chain.len(), 8);
     assert_eq!(chain[..2], BOTH);

@@ -102,8 +102,9 @@ async fn changes_are_published_and_unused_fields_are_no_changes() {
     let node = json!({"metadata": {"name": "n1", "uid": "n"}});
     scene.kube.put("/api/v1/nodes", node);
     // A second line on the same watch, and enough time for a snapshot.
+    let contact = scene.health("pods").last_contact;
     scene.kube.line(PODS, r#"{"type":"ADDED","object":{}}"#);
-    let has_arrived = || scene.health("pods").left_out.is_some();
+    let has_arrived = || scene.health("pods").last_contact > contact;
     eventually("the beat has arrived", has_arrived).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(Arc::ptr_eq(&before, &scene.inventory()));
@@ -188,7 +189,7 @@ async fn the_watches_wait_for_a_server_that_starts_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig(address)).unwrap();
-    let access = ClusterAccess::Kubeconfig(path);
+    let access = ClusterAccess::with_kubeconfig(path);
     let client = Client::connect(&access).await.unwrap();
     let registry = WatchRegistry::default();
     let watches = Watches::start(&client, &registry, WatchSettings::default());

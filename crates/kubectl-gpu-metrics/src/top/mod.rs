@@ -284,7 +284,7 @@ mod tests {
     use gpu_metrics::devices::DevicesOf;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
-        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
+        let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
         Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
     }
 

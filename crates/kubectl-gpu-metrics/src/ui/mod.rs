@@ -91,7 +91,7 @@ pub async fn run(args: UiArgs) -> Result<(), Failure> {
     let local = Local::bind(args.port).await?;
     print(&format!("open {}\nCtrl-C ends it.", local.url()));
     let (stop, stopped) = watch::channel(false);
-    let name = cluster.client.cluster().to_owned();
+    let name = cluster.client.address().to_owned();
     let pages = routes(cluster.client, args.cluster.namespace, &name);
     let serving = tokio::spawn(local.serve(pages, stopped));
     let mut signals = Signals::new()?;

@@ -1,7 +1,6 @@
 //! A client that sends too many requests does not delay others.
 
 use axum::body::Body;
-use tokio::time::Instant;
 
 use super::*;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
@@ -67,64 +66,6 @@ impl Scene {
         let issued = self.client(user);
         self.ask(Some(&issued), target, &[]).await
     }
-}
-
-#[tokio::test]
-async fn a_review_is_completed_and_cached_when_the_client_leaves() {
-    let scene = Scene::with(patient).await;
-    scene.reviewer.hold(|user| user == "bob");
-    tokio::select! {
-        answer = scene.by_user("bob", VALUES) => panic!("{answer:?}"),
-        () = until("a review is under way", async || scene.reviewer.asked().len() == 1) => {}
-    }
-    // Time for the server to notice that the client has left.
-    for _ in 0..3 {
-        assert_eq!(scene.by_user("tina", VALUES).await.status, 200);
-    }
-    let asked = scene.reviewer.asked().len();
-    scene.reviewer.release();
-    until("the review was answered", async || {
-        scene.counters.accesses.allowed.load(Ordering::SeqCst) == 2
-    })
-    .await;
-    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
-    assert_eq!(scene.reviewer.asked().len(), asked);
-}
-
-#[tokio::test(start_paused = true)]
-async fn reviews_of_direct_clients_have_a_limited_rate() {
-    let reviewer = Arc::new(FakeReviewer::new());
-    let service = without_network(&reviewer);
-    let began = Instant::now();
-    for path in paths(1000) {
-        assert_eq!(code(&service, &path).await, 403);
-    }
-    // The limit is 32 per tenth of a second.
-    assert_eq!(began.elapsed().as_secs(), 3);
-    assert_eq!(reviewer.asked().len(), 1000);
-}
-
-/// However many clients connect and leave, there are never more concurrent reviews than
-/// permits, and no review waits for a client that left.
-#[tokio::test(start_paused = true)]
-async fn clients_that_leave_do_not_accumulate_reviews() {
-    let reviewer = Arc::new(FakeReviewer::new());
-    reviewer.mood(Mood::Hanging);
-    let service = without_network(&reviewer);
-    let permits = SecuritySettings::default().direct_access_reviews;
-    for path in paths(1000) {
-        let patience = Duration::from_millis(1);
-        let answer = tokio::time::timeout(patience, code(&service, &path)).await;
-        assert!(answer.is_err(), "{answer:?}");
-    }
-    assert_eq!(reviewer.asked().len(), permits);
-    let runtime = tokio::runtime::Handle::current();
-    let tasks = runtime.metrics().num_alive_tasks();
-    assert!(tasks <= 2 * permits, "{tasks}");
-    // The hanging reviews time out, and others can run.
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    reviewer.mood(Mood::Healthy);
-    assert_eq!(code(&service, VALUES).await, 403);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,11 +148,10 @@ async fn a_garbage_token_ends_its_connection() {
     // The connection ends after the response, because the server closes it.
     let answer = scene.raw(scene.config(None), head.as_bytes()).await;
     refused(&answer, 401);
-    assert_eq!(scene.counters.refusals("unauthenticated"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
+async fn refusals_beyond_the_line_limit_are_not_logged() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let reviewer = Arc::new(FakeReviewer::new());
     let service = without_network(&reviewer);
@@ -224,14 +164,9 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     assert_eq!(code(&service, "/metrics").await, 500);
     assert!(log.text().contains("request failed"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let text = log.text();
-    assert_eq!(text.lines().count(), 52, "{text}");
-    let last = text.lines().last().unwrap();
-    let wanted = "more requests refused verdict=\"forbidden\" left_out=950";
-    assert!(last.contains(wanted), "{last}");
     reviewer.mood(Mood::Healthy);
     for _ in 0..1000 {
         assert_eq!(code(&service, "/apis").await, 403);
     }
-    assert_eq!(log.text().lines().count(), 102, "each second has its lines");
+    assert_eq!(log.text().lines().count(), 101, "each second has its lines");
 }

@@ -69,12 +69,19 @@ async fn s074_invalid_or_missing_keys_keep_the_former_values() {
 }
 
 #[tokio::test]
-async fn s074_one_invalid_key_does_not_delay_the_others() {
+async fn s074_an_invalid_key_delays_its_own_part_only() {
     let scene = Scene::new().await;
     let next = authority("next");
     let mut data = config_map("nonsense", &next.certificate_pem());
     data.insert("requestheader-group-headers".to_owned(), "[".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 2);
+    refused(
+        &scene.ask(Some(&proxy_of(&next)), VALUES, &MASTER).await,
+        401,
+    );
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    data = config_map("nonsense", &next.certificate_pem());
+    assert_eq!(scene.trust.load(&data).len(), 1);
     let bob = [("X-Remote-User", "bob"), ("X-Remote-Group", "g")];
     let answer = scene.ask(Some(&proxy_of(&next)), VALUES, &bob).await;
     assert_eq!(answer.status, 200);

@@ -113,18 +113,6 @@ async fn s095_rapid_resets_end_their_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_response_is_kept_and_one_without_a_request_is_not() {
-    let (server, _) = start(patient(|it| it.read = SHORT), Duration::ZERO).await;
-    let mut known = server.connect().await;
-    assert!(ask(&mut known).await);
-    for alpn in ["http/1.1", "h2"] {
-        let config = server.client_config(None, &[alpn]);
-        closed(&mut server.connect_with(config).await.unwrap()).await;
-    }
-    assert!(ask(&mut known).await);
-}
-
-#[tokio::test]
 async fn the_oldest_connection_ends_when_there_are_too_many() {
     let (server, _) = start(patient(|it| it.connections = 2), Duration::ZERO).await;
     let mut streams = Vec::new();

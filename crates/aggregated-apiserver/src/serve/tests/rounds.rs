@@ -17,11 +17,9 @@ fn scaled() -> Limits {
     Limits {
         // Handshakes take as long as in reality.
         handshake: Duration::from_secs(2),
-        read: real.read / 60,
         idle: real.idle / 60,
         age: real.age / 60,
         drain: real.drain / 60,
-        stall: real.stall / 60,
         ..real
     }
 }

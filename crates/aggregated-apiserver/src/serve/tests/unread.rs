@@ -61,8 +61,9 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
 }
 
 #[tokio::test]
-async fn a_connection_whose_responses_are_not_read_ends() {
-    let (server, alive) = start(patient(|it| it.stall = 2 * SHORT)).await;
+async fn a_connection_whose_responses_are_not_read_ends_at_its_age() {
+    let limits = patient(|it| (it.age, it.drain) = (2 * SHORT, SHORT));
+    let (server, alive) = start(limits).await;
     // The client's windows admit ten bytes of each stream. Pings are answered.
     let mut client = Frames::connect(&server, 10).await;
     for _ in 0..16 {
@@ -79,19 +80,4 @@ async fn a_connection_whose_responses_are_not_read_ends() {
     let mut known = server.connect().await;
     known.write_all(GET).await.unwrap();
     assert_eq!(read_answer(&mut known).await.status, 200);
-}
-
-#[tokio::test]
-async fn a_client_that_reads_slowly_is_kept() {
-    let (server, _) = start(patient(|it| it.stall = Duration::from_secs(2))).await;
-    let mut client = Frames::connect(&server, 0).await;
-    let stream = client.get("/").await.unwrap();
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(5) {
-        client.open(stream, 10).await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    client.open(stream, 1 << 20).await;
-    client.open(0, 1 << 20).await;
-    client.answered(1).await;
 }

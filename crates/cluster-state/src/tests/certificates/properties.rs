@@ -69,10 +69,10 @@ async fn run(events: &[Event], ahead: [u64; 3], seed: u64) {
         match *event {
             Event::Pass(chosen) => {
                 let chosen = replicas.iter_mut().zip(chosen).filter(|(_, is)| *is);
-                join_all(chosen.map(|(replica, _)| replica.once(now))).await;
+                join_all(chosen.map(|(replica, _)| replica.pass(now))).await;
             }
             Event::Crash(replica, after) => {
-                let pass = replicas[replica].once(now);
+                let pass = replicas[replica].pass(now);
                 let _ = tokio::time::timeout(Duration::from_millis(after), pass).await;
                 replicas[replica].restart();
             }
