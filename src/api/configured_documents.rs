@@ -43,7 +43,7 @@ fn served(listed: &ListedMetrics) -> Vec<ServedGroup> {
         .filter(|group| listed.usage || *group != MetricsGroup::Resource);
     let described = |group: MetricsGroup| ServedGroup {
         name: group.name(),
-        versions: group.versions().map(|of| of.version.name()).collect(),
+        versions: group.versions().iter().map(|it| it.name()).collect(),
         resources: resources(listed, group),
     };
     served.map(described).collect()

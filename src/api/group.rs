@@ -28,21 +28,21 @@ impl MetricsGroup {
     }
 
     pub(crate) fn version(self, name: &str) -> Option<GroupVersion> {
-        self.versions().find(|known| known.version.name() == name)
+        let mut versions = self.versions().iter();
+        let version = *versions.find(|known| known.name() == name)?;
+        Some(GroupVersion {
+            group: self,
+            version,
+        })
     }
 
     /// The versions, the preferred one first.
-    pub(crate) fn versions(self) -> impl Iterator<Item = GroupVersion> {
-        let versions: &[Version] = match self {
+    pub(crate) const fn versions(self) -> &'static [Version] {
+        match self {
             Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
             Self::External => &[Version::V1Beta1],
             Self::Resource => &[Version::V1, Version::V1Beta1],
-        };
-        let of = move |version: &Version| GroupVersion {
-            group: self,
-            version: *version,
-        };
-        versions.iter().map(of)
+        }
     }
 
     /// The kind of the group's lists of values; for resource metrics, of its lists of pods.

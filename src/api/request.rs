@@ -81,13 +81,6 @@ impl ParsedRequest {
         }
     }
 
-    fn is_explanation(&self) -> bool {
-        let kind = self.kind();
-        let has_values =
-            kind == Some(ResourceKind::CustomMetric) || kind == Some(ResourceKind::ExternalMetric);
-        has_values && self.params.as_ref().is_ok_and(|params| params.explain)
-    }
-
     /// The API group and the resource of a request, for metrics. The group is empty for other
     /// paths; the resource is then what the path is for.
     pub(super) fn subject(&self) -> [&'static str; 2] {
@@ -111,7 +104,13 @@ impl ParsedRequest {
 
     /// Whether the response may name pods of other namespaces than the reviewed one.
     pub(super) fn names_holders(&self) -> bool {
-        self.kind() == Some(ResourceKind::Devices) || self.is_explanation()
+        match self.kind() {
+            Some(ResourceKind::Devices) => true,
+            Some(ResourceKind::CustomMetric | ResourceKind::ExternalMetric) => {
+                self.params.as_ref().is_ok_and(|params| params.explain)
+            }
+            _ => false,
+        }
     }
 
     /// The encoding of the response: explanations, devices and findings are always JSON.

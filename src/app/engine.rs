@@ -76,8 +76,6 @@ pub(crate) struct Engine {
     first_poll: Check,
     /// Whether queries fail.
     failure: Condition<Failure, Timestamp>,
-    /// Whether new series are rejected.
-    too_many: Condition<(), ()>,
     /// The clock of Prometheus minus the local clock, in milliseconds, if they differ.
     skew_ms: i64,
     /// The start of the monotonic clock for waits.
@@ -91,8 +89,6 @@ struct Round {
     failed: BTreeSet<SignalId>,
     /// The last one.
     error: Option<Error>,
-    /// Series rejected because there are too many.
-    rejected: u64,
 }
 
 /// The provider of a configuration's metrics; of none if GPUs are not served.
@@ -134,7 +130,6 @@ impl Engine {
             metrics: Arc::clone(&telemetry.metrics),
             first_poll: telemetry.health.register("first-poll", false),
             failure: Condition::default(),
-            too_many: Condition::default(),
             skew_ms: 0,
             started: Instant::now(),
         }
@@ -178,7 +173,7 @@ impl Engine {
         let mut round = Round::default();
         while let Some(specs) = due.pop_front() {
             let began = Instant::now();
-            let read = self.read(&specs, now, &mut round).await;
+            let read = self.read(&specs, now).await;
             if let Err(error) = &read
                 && self.prometheus.combines(now)
                 && error.is_of_query
@@ -215,19 +210,13 @@ impl Engine {
     }
 
     /// Reads the samples of signals into the pipeline, the oldest part first.
-    async fn read(
-        &mut self,
-        signals: &[SignalSpec],
-        now: Timestamp,
-        round: &mut Round,
-    ) -> Result<(), Error> {
+    async fn read(&mut self, signals: &[SignalSpec], now: Timestamp) -> Result<(), Error> {
         let specs: Vec<&SignalSpec> = signals.iter().collect();
         let (pipeline, metrics) = (&mut self.pipeline, &self.metrics);
         let ranges = specs.iter().map(|it| pipeline.range(it.id, now));
         let mut left = ranges.max().unwrap_or_default();
         let mut take = |batch: &Batch| {
             let report = pipeline.take_part(batch, now);
-            round.rejected += report.refused;
             if let Some(spec) = specs.iter().find(|spec| spec.id == batch.signal) {
                 numbers::count_intake(metrics, &spec.name, &report);
             }

@@ -34,9 +34,6 @@ pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
 pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
     metrics.before_scrape(move |metrics| {
         let counts = &cache.counts;
-        let queries = &metrics.rule_queries_total;
-        queries.set(["success"], read(&counts.answered));
-        queries.set(["failure"], read(&counts.failed));
         let refused = &metrics.rule_queries_refused_total;
         refused.set(["metric"], read(&counts.refused_metrics));
         refused.set(["resource"], read(&counts.refused_resources));

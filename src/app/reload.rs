@@ -57,19 +57,19 @@ pub(super) async fn changed(
     let Some(file) = file else {
         return pending().await;
     };
-    let mut last = Ok(file.text.clone());
+    let mut last = Ok(file.text.clone().into_bytes());
     loop {
         let is_asked = tokio::select! {
             () = tokio::time::sleep(EVERY) => false,
             Some(()) = hangups.recv() => true,
         };
-        let text = read(file).await;
+        let text = file::read_apart(&file.path).await;
         // A file that is being written is another one at the next look.
         let is_stable = std::mem::replace(&mut last, text.clone()) == text;
         if !is_asked && !is_stable {
             continue;
         }
-        let is_wanted = is_asked || text.as_ref() != Ok(&file.text);
+        let is_wanted = is_asked || text.as_deref() != Ok(file.text.as_bytes());
         let reason = match is_wanted {
             false => None,
             true => match load(file).await {
@@ -99,9 +99,4 @@ async fn load(file: &ConfigFile) -> Result<Box<Loaded>, String> {
     let loaded = tokio::task::spawn_blocking(move || Loaded::by(&flags).map(Box::new)).await;
     let loaded = loaded.map_err(|error| error.to_string())?;
     loaded.map_err(|error| error.to_string())
-}
-
-async fn read(file: &ConfigFile) -> Result<String, String> {
-    let bytes = file::read_apart(&file.path).await?;
-    String::from_utf8(bytes).map_err(|error| error.to_string())
 }

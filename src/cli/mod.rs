@@ -62,10 +62,9 @@ pub fn run() -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
-    for (index, line) in error.to_string().split('\n').enumerate() {
-        let label = if index == 0 { "error: " } else { "" };
-        // A closed output is ignored; the exit code stays.
-        let _ = writeln!(io::stderr(), "{label}{}", escaped(line));
-    }
+    let error = error.to_string();
+    let lines: Vec<_> = error.split('\n').map(escaped).collect();
+    // A closed output is ignored; the exit code stays.
+    let _ = writeln!(io::stderr(), "error: {}", lines.join("\n"));
     ExitCode::FAILURE
 }

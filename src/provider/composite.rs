@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use aggregated_apiserver::refusal::Refusal;
 use findings::{Finding, Report};
@@ -53,10 +54,12 @@ impl Composite {
         gpus: Arc<GpuProvider>,
         own: Vec<SelfFindings>,
     ) -> Self {
+        let processors = available_parallelism().map_or(1, usize::from);
         Self {
             rules,
             gpus,
-            values: ComputeLimit::of_values(),
+            // The other processors remain for polling and serving.
+            values: ComputeLimit::new((processors / 2).clamp(1, 4)),
             explanations: ComputeLimit::new(1),
             own,
         }

@@ -3,7 +3,6 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -19,13 +18,6 @@ pub(crate) struct ComputeLimit {
 }
 
 impl ComputeLimit {
-    /// For values: at most half of the processors (1 to 4). The others remain for polling
-    /// and serving.
-    pub(crate) fn of_values() -> Self {
-        let processors = available_parallelism().map_or(1, usize::from);
-        Self::new((processors / 2).clamp(1, 4))
-    }
-
     pub(crate) fn new(most_working: usize) -> Self {
         let working = Arc::new(Semaphore::new(most_working));
         Self { working }

@@ -36,11 +36,17 @@ pub(super) fn explained_by_rule(
     };
     let found = match found {
         Ok(found) => found,
-        Err(Refusal::NoValue(reason)) => {
-            explanation.no_value = Some(reason);
+        Err(error) => {
+            explanation.no_value = Some(match error {
+                Refusal::NoValue(reason) => reason,
+                Refusal::Unavailable(_) => {
+                    let query = rule.metrics_query();
+                    format!("there is no answer to {query}: the findings and the log say why")
+                }
+                error => return Err(error),
+            });
             return Ok(explanation);
         }
-        Err(error) => return Err(error),
     };
     let values: Vec<Value> = match &found.values {
         MetricValues::External(values) => values.iter().map(|it| it.value).collect(),

@@ -142,18 +142,14 @@ fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration,
 }
 
 fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, Refusal> {
-    let names = Formula::ALL.map(Formula::name).join(", ");
-    let bad = |reason: String| Refusal::Malformed(reason);
-    let formula = single(requirement)
-        .and_then(Formula::from_name)
-        .ok_or_else(|| bad(format!("the key formula takes one of: {names}")))?;
-    if formula != Formula::MeanOfInstants && !takes_formula(measure) {
-        return Err(bad(
-            "the key formula applies to means over active GPUs only: omit it for sums, counts and amounts"
-                .to_owned(),
-        ));
-    }
-    Ok(formula)
+    let formula = single(requirement).and_then(Formula::from_name);
+    let formula = formula.filter(|it| *it == Formula::MeanOfInstants || takes_formula(measure));
+    formula.ok_or_else(|| {
+        Refusal::Malformed(format!(
+            "the key formula takes one of {} for means over active GPUs, and is none of other metrics",
+            Formula::ALL.map(Formula::name).join(", ")
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -64,7 +64,10 @@ impl ServedSnapshot {
     fn encoded(&self, kind: usize, metric: usize) -> &EncodedTable {
         let objects = &self.snapshot.layout().tables()[kind].objects;
         let place = kind * self.snapshot.metrics().len() + metric;
-        self.encoded[place].get_or_init(|| EncodedTable::new(objects.len()))
+        self.encoded[place].get_or_init(|| {
+            let chunks = 0..objects.len().div_ceil(CHUNK);
+            chunks.map(|_| Default::default()).collect()
+        })
     }
 }
 
@@ -84,17 +87,8 @@ impl EncodedChunk {
     }
 }
 
-/// The encoded items of a metric for all objects of a kind.
-#[derive(Debug)]
-struct EncodedTable(Box<[[OnceLock<EncodedChunk>; ENCODINGS]]>);
-
-impl EncodedTable {
-    /// A table for this number of objects, in which no item is encoded yet.
-    fn new(objects: usize) -> Self {
-        let chunks = 0..objects.div_ceil(CHUNK);
-        Self(chunks.map(|_| Default::default()).collect())
-    }
-}
+/// The encoded items of a metric for all objects of a kind, by chunk and encoding.
+type EncodedTable = Box<[[OnceLock<EncodedChunk>; ENCODINGS]]>;
 
 /// Values of a metric for objects of a kind.
 #[derive(Debug)]
@@ -131,7 +125,7 @@ impl StoredValues {
         encode: impl Fn(CustomValue, &mut Vec<u8>),
         out: &mut Vec<u8>,
     ) {
-        let chunks = &self.current.encoded(self.kind, self.metric).0;
+        let chunks = &self.current.encoded(self.kind, self.metric);
         for range in &self.objects {
             let pieces = || {
                 (range.start / CHUNK..range.end.div_ceil(CHUNK)).map(|chunk| {

@@ -31,12 +31,6 @@ impl PartialEq for Failure {
 impl Engine {
     /// Records how a round ended, and logs a change.
     pub(super) fn note(&mut self, round: Round, now: Timestamp) {
-        let too_many = (round.rejected > 0).then_some(());
-        if self.too_many.set(too_many, ()).is_some() && too_many.is_some() {
-            tracing::error!(
-                "too many series: new ones are rejected; narrow the query with prometheus.matchers"
-            );
-        }
         let signals = match round.is_answered {
             true => round.failed,
             false => BTreeSet::new(),

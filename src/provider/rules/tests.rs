@@ -246,6 +246,16 @@ fn a_missing_answer_is_unavailable() {
 }
 
 #[test]
+fn an_explanation_without_an_answer_has_the_query() {
+    let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
+    let provider = provider(Prometheus::default());
+    let told = provider.explain(&query(of, "hits", "")).now_or_never();
+    let why = told.unwrap().unwrap().no_value.unwrap();
+    let words = "no answer to sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
+    assert!(why.contains(words), "{why}");
+}
+
+#[test]
 fn external_metrics_have_labels_and_are_found_in_any_case() {
     let queue = vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)];
     let scalar = vec![sample(&[], 8.0)];

@@ -67,8 +67,6 @@ catalog! {
         "Devices: held by a live pod or unheld; of both, silent, or frozen (reported, but their readings do not change); of the held ones, as means over the window, active and idle";
     snapshot_timestamp_seconds: Gauges []
         "When the values in force were computed; time() minus it is their age";
-    rule_queries_total: Counters [outcome]
-        "Queries of rules sent to Prometheus: success or failure";
     rule_queries_refused_total: Counters [kind]
         "Queries of rules not sent, and their requests answered 503: for a second prometheus.maxConcurrentQueries were in flight, or half of them for the same user; kind is metric (custom or external) or resource";
     requests_total: Counters [group, resource, code]
