@@ -56,7 +56,7 @@ impl Served {
 
     pub(super) fn new(snapshot: Snapshot, now: Timestamp) -> Self {
         let (namespace, pods) = largest(&snapshot);
-        let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
+        let provider = Arc::new(GpuProvider::new(&snapshot.metrics));
         provider.publish(Arc::new(snapshot));
         let composite = Arc::new(Composite::from(Arc::clone(&provider)));
         Self {
@@ -102,7 +102,7 @@ pub(super) fn run() {
 }
 
 fn largest(snapshot: &Snapshot) -> (String, usize) {
-    let (kind, table) = snapshot.layout().table("pods").expect("pods");
+    let (kind, table) = snapshot.layout.table("pods").expect("pods");
     let values = snapshot.values(kind, 0);
     let namespace = table.objects[0]
         .namespace

@@ -76,7 +76,7 @@ fn start(bench: &mut Bench, gpus: u32) {
     bench.pipeline.end_round();
     let inventory = bench.inventory();
     let (first, snapshot) = best_of(1, || bench.pipeline.publish(&inventory, bench.now));
-    assert!(!snapshot.layout().tables().is_empty(), "there are values");
+    assert!(!snapshot.layout.tables.is_empty(), "there are values");
     let size = format!("{gpus} GPUs, {:.0} MB", bytes as f64 / 1e6);
     row(
         "start: decode and apply 20 minutes of all fields",
@@ -92,7 +92,7 @@ fn publish(bench: &mut Bench, gpus: u32) {
     let first = bench.pipeline.publish(&inventory, bench.now);
     let (warm, snapshot) = best_of(3, || bench.pipeline.publish(&inventory, bench.now));
     let values = |snapshot: &gpu_metrics::snapshot::Snapshot| {
-        let tables = snapshot.layout().tables();
+        let tables = &snapshot.layout.tables;
         let kinds = (0..tables.len()).flat_map(|kind| snapshot.values(kind, 0));
         kinds.filter(|value| value.is_some()).count()
     };
@@ -104,13 +104,13 @@ fn publish(bench: &mut Bench, gpus: u32) {
         bench.pipeline.publish(other, bench.now)
     });
     let pods = snapshot
-        .layout()
+        .layout
         .table("pods")
         .map_or(0, |(_, table)| table.objects.len());
     assert!(pods > gpus as usize / 8, "pods have values");
     let size = format!(
         "{gpus} GPUs, {pods} pods, {} metrics",
-        snapshot.metrics().len()
+        snapshot.metrics.len()
     );
     row("compute and publish a snapshot", &size, &ms(warm), "");
     row("the same after pods changed", &size, &ms(changed), "");

@@ -59,7 +59,7 @@ pub(super) fn child(gpus: u32) {
         bench.round();
         let snapshot = bench.pipeline.publish(&inventory, bench.now);
         pods = snapshot
-            .layout()
+            .layout
             .table("pods")
             .map_or(0, |(_, table)| table.objects.len());
         provider.publish(Arc::new(snapshot));

@@ -6,9 +6,8 @@ use std::time::Duration;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
-use gpu_metrics::policy::{Formula, Measure, MetricSpec};
+use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics::window::takes_formula;
 
 use super::promql::{Dialect, View};
 use super::promql_scope::{Named, PromqlScope};
@@ -37,25 +36,23 @@ struct Served<'a> {
     value: Option<Value>,
 }
 
-/// A metric, a formula and a window, for all objects of a kind.
+/// A metric and a window, for all objects of a kind.
 struct Question<'q> {
     kind: &'q str,
     index: usize,
     metric: &'q MetricSpec,
-    formula: Formula,
     window: Duration,
 }
 
 impl Question<'_> {
     /// Whether it is about the first metric of pods, which is compared at each look.
     fn is_flagship(&self) -> bool {
-        self.kind == "pods" && self.index == 0 && self.formula == Formula::MeanOfInstants
+        self.kind == "pods" && self.index == 0
     }
 
-    /// Metric, kind and formula.
+    /// Metric and kind.
     fn what(&self) -> String {
-        let (metric, formula) = (&self.metric.name, self.formula.name());
-        format!("{metric} of {}, {formula}", self.kind)
+        format!("{} of {}", self.metric.name, self.kind)
     }
 
     /// Whether all objects have the same number.
@@ -74,12 +71,12 @@ impl std::fmt::Display for Question<'_> {
 
 impl<'a> Comparison<'a> {
     pub(crate) fn new(stage: &'a Stage, snapshot: &'a Snapshot) -> Self {
-        assert_eq!(snapshot.frame().step_ms, stage.dialect.step_ms);
+        assert_eq!(snapshot.frame.step_ms, stage.dialect.step_ms);
         Self {
             stage,
             snapshot,
             dialect: stage.dialect.clone(),
-            at: snapshot.frame().now,
+            at: snapshot.frame.now,
             disagreeing: BTreeMap::new(),
             wrong: Vec::new(),
         }
@@ -89,7 +86,7 @@ impl<'a> Comparison<'a> {
     /// least so far. Prometheus reads all samples several times for an answer.
     pub(crate) async fn run(mut self, window: Duration, many: usize, tally: &mut Tally) {
         let snapshot = self.snapshot;
-        let kinds = snapshot.layout().tables().iter();
+        let kinds = snapshot.layout.tables.iter();
         let kinds = kinds.map(|table| table.kind.resource.to_string());
         let kinds: Vec<String> = kinds.chain(["cluster".to_owned()]).collect();
         let mut asked = Vec::new();
@@ -127,44 +124,36 @@ impl<'a> Comparison<'a> {
         let devices = self.stage.fleet.devices().len();
         // Large fleets leave out questions with long expressions.
         let is_heavy = |name: &str| ["gpu_memory_used_percent", "gpu_held_count"].contains(&name);
-        let is_light = |kind: &str, formula: Formula| {
-            ["pods", "namespaces", "cluster"].contains(&kind) && formula == Formula::MeanOfInstants
-        };
+        let is_light = |kind: &str| ["pods", "namespaces", "cluster"].contains(&kind);
         let mut questions = Vec::new();
-        for (index, metric) in self.snapshot.metrics().iter().enumerate() {
-            let formulas = match takes_formula(&metric.measure) {
-                true => &Formula::ALL[..],
-                false => &Formula::ALL[..1],
-            };
+        for (index, metric) in self.snapshot.metrics.iter().enumerate() {
             // A single value, served for namespaces.
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
-                let of = |formula: &Formula| Question {
+                let may_be = match devices {
+                    ..100 => true,
+                    100..500 => !is_heavy(&metric.name),
+                    500.. => !is_heavy(&metric.name) && is_light(kind),
+                };
+                questions.extend(may_be.then_some(Question {
                     kind,
                     index,
                     metric,
-                    formula: *formula,
                     window,
-                };
-                let may_be = |formula: &&Formula| match devices {
-                    ..100 => true,
-                    100..500 => !is_heavy(&metric.name),
-                    500.. => !is_heavy(&metric.name) && is_light(kind, **formula),
-                };
-                questions.extend(formulas.iter().filter(may_be).map(of));
+                }));
             }
         }
         questions
     }
 
-    /// The objects of a kind, with their values of the default window and formula.
+    /// The objects of a kind, with their values of the default window.
     fn foreseen(&self, kind: &str, metric: usize) -> Vec<Served<'a>> {
         let snapshot = self.snapshot;
-        let Some((index, table)) = snapshot.layout().table(kind) else {
+        let Some((index, table)) = snapshot.layout.table(kind) else {
             return vec![Served {
                 name: String::new(),
-                group: snapshot.layout().cluster(),
+                group: &snapshot.layout.cluster,
                 value: snapshot.cluster_value(metric),
             }];
         };
@@ -183,15 +172,13 @@ impl<'a> Comparison<'a> {
 
     /// The values that the server has for a question.
     fn served(&self, question: &Question<'_>) -> Vec<Served<'a>> {
-        let (formula, window) = (question.formula, question.window);
-        let foreseen = formula == Formula::MeanOfInstants && window == self.snapshot.window();
+        let window = question.window;
+        let foreseen = window == self.snapshot.window();
         let measure = &question.metric.measure;
         let mut served = self.foreseen(question.kind, question.index);
         for object in &mut served {
             let groups = [object.group];
-            let evaluated = self
-                .snapshot
-                .evaluate(&groups, measure, Some(formula), Some(window));
+            let evaluated = self.snapshot.evaluate(&groups, measure, Some(window));
             let value = evaluated[0];
             if foreseen {
                 assert_eq!(value, object.value, "{}: {question}", object.name);
@@ -214,9 +201,7 @@ impl<'a> Comparison<'a> {
         let windows = self.windows(question, served, tally).await;
         for ((last, instants), objects) in windows {
             let name = &question.metric.name;
-            let expression = self
-                .dialect
-                .expression(name, question.formula, &view, instants);
+            let expression = self.dialect.expression(name, &view, instants);
             let values = self.ask(&expression, &view, last * self.dialect.step_ms);
             let values = values.await;
             if view == View::Pods {
@@ -253,11 +238,11 @@ impl<'a> Comparison<'a> {
         served: &'s [Served<'a>],
         tally: &mut Tally,
     ) -> BTreeMap<(i64, i64), Vec<&'s Served<'a>>> {
-        let asked = (question.metric, question.formula, question.window);
+        let asked = (question.metric, question.window);
         let mut windows: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for object in served {
             let group = match question.is_of_cluster() {
-                true => self.snapshot.layout().cluster(),
+                true => &self.snapshot.layout.cluster,
                 false => object.group,
             };
             let of = PromqlScope::new(self.snapshot, group, asked, self.dialect.fresh_ms);
@@ -282,7 +267,7 @@ impl<'a> Comparison<'a> {
         assert_eq!(of.window_ms, asked_ms, "{question}");
         assert_eq!(of.instants, (asked_ms + step_ms - 1) / step_ms);
         let end = |lag_ms: i64| (self.at.millis() - lag_ms + millis(AHEAD)).div_euclid(step_ms);
-        let sources = self.snapshot.frame().sources.all().iter();
+        let sources = self.snapshot.frame.sources.all().iter();
         let mut ends = sources.map(|source| end(source.lag_ms));
         assert!(ends.any(|end| end == of.last), "{question}");
         let first = (of.last - of.instants + 1) * step_ms;
@@ -337,8 +322,7 @@ impl<'a> Comparison<'a> {
         let served = self.served(&Question {
             kind: "pods",
             index: 0,
-            metric: &self.snapshot.metrics()[0],
-            formula: Formula::MeanOfInstants,
+            metric: &self.snapshot.metrics[0],
             window,
         });
         let scenario = self.stage.fleet.scenario();

@@ -48,21 +48,21 @@ pub(super) async fn queries_agree(stage: &Stage, snapshot: &Snapshot) {
 }
 
 fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
-    let provider = GpuProvider::new(snapshot.metrics());
+    let provider = GpuProvider::new(&snapshot.metrics);
     provider.publish(Arc::new(snapshot.clone()));
     let mut explanations = Vec::new();
-    for metric in snapshot.metrics().iter() {
+    for metric in snapshot.metrics.iter() {
         let mut explain = |of: ValuesOf, metric: &str| {
             let query = Query {
                 of,
                 metric: metric.to_owned(),
                 selector: Selector::everything(),
-                now: snapshot.frame().now,
+                now: snapshot.frame.now,
                 user: String::new(),
             };
             explanations.extend(provider.explain(&query));
         };
-        for table in snapshot.layout().tables() {
+        for table in &snapshot.layout.tables {
             for object in table.objects.iter().take(OBJECTS) {
                 let namespace = object.namespace.as_deref();
                 let objects = ObjectSelection::named(&table.kind.resource, namespace, &object.name);

@@ -16,15 +16,13 @@
 //!    labels change in the window are not compared ([`PromqlScope`](super::promql_scope)).
 //! 3. One reading per device and object: the newest one, or the larger one of equally new
 //!    ones ([`newest`]). A card's reading counts only while no MIG instance of it has one.
-//! 4. The formula over the instants of a subquery ([`Dialect::expression`]), evaluated at
+//! 4. The mean over the instants of a subquery ([`Dialect::expression`]), evaluated at
 //!    the last instant of the window.
 //!
 //! Prometheus 2 includes the left end of the window, and the server excludes it: the window
 //! in expressions is therefore a millisecond shorter.
 
 mod view;
-
-use gpu_metrics::policy::Formula;
 
 use view::DEVICE;
 pub(crate) use view::{POD_STARTED, View, owner_label};
@@ -302,22 +300,14 @@ impl Dialect {
 
     /// The expression of a metric for all objects of a kind, over a number of
     /// instants.
-    pub(crate) fn expression(
-        &self,
-        metric: &str,
-        formula: Formula,
-        view: &View,
-        instants: i64,
-    ) -> String {
+    pub(crate) fn expression(&self, metric: &str, view: &View, instants: i64) -> String {
         let over = format!("[{}ms:{}ms]", instants * self.step_ms - 1, self.step_ms);
         let key = view.key();
         let mean = |vector: &str| format!("avg_over_time(({vector}){over})");
         let memory = || Self::utilization(&MEM_COPY, &DRAM);
         match metric {
-            "gpu_memory_utilization" => self.average(&memory(), formula, view, &over),
-            "gpu_utilization" => {
-                self.average(&Self::utilization(&GPU_UTIL, &ENGINE), formula, view, &over)
-            }
+            "gpu_memory_utilization" => self.average(&memory(), view, &over),
+            "gpu_utilization" => self.average(&Self::utilization(&GPU_UTIL, &ENGINE), view, &over),
             "gpu_memory_utilization_sum" => mean(&format!(
                 "sum by ({key}) ({})",
                 self.devices(&memory(), view)
@@ -333,21 +323,16 @@ impl Dialect {
         }
     }
 
-    /// The formulas over active devices. An object whose
+    /// The mean over active devices. An object whose
     /// devices have readings and are never active gets 0.
-    fn average(&self, readings: &Readings, formula: Formula, view: &View, over: &str) -> String {
+    fn average(&self, readings: &Readings, view: &View, over: &str) -> String {
         let key = view.key();
         let devices = self.devices(readings, view);
         let zero = format!(
             "max by ({key}) {} * 0",
             self.placed(readings, view).present()
         );
-        match formula {
-            Formula::MeanOfInstants => {
-                format!("avg_over_time((avg by ({key}) ({devices} > 0) or {zero}){over})")
-            }
-            Formula::Plain => format!("avg by ({key}) (avg_over_time(({devices}){over}))"),
-        }
+        format!("avg_over_time((avg by ({key}) ({devices} > 0) or {zero}){over})")
     }
 
     /// Σ used ÷ Σ (used + free + reserved). A device's three fields are from the

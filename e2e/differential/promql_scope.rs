@@ -6,9 +6,9 @@ use std::time::Duration;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::explain::{ExplainedReading, ReadingOutcome};
 use gpu_metrics::grid::RowId;
-use gpu_metrics::layout::{Claim, Object, Scope};
+use gpu_metrics::layout::{Claim, Object};
 use gpu_metrics::line::Line;
-use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
+use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::reasons::Reasons;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
@@ -37,23 +37,23 @@ impl PromqlScope {
     pub(super) fn new(
         snapshot: &Snapshot,
         group: &Object,
-        (metric, formula, window): (&MetricSpec, Formula, Duration),
+        (metric, window): (&MetricSpec, Duration),
         fresh_ms: i64,
     ) -> Option<Self> {
         let measure = shown(&metric.measure);
-        let reasons = snapshot.reasons(group, &measure, Some(formula), Some(window))?;
+        let reasons = snapshot.reasons(group, &measure, Some(window))?;
         let devices = || reasons.devices.iter().map(|it| it.device);
         let named = |device: u32| {
-            let of = &snapshot.layout().devices[device as usize].device;
+            let of = &snapshot.layout.devices[device as usize].device;
             let instance = of.instance.as_deref().unwrap_or_default();
             (of.uuid.to_string(), instance.to_owned())
         };
         let since = reasons.end - window - Duration::from_millis(fresh_ms.unsigned_abs());
-        let by_labels = group.scope != Scope::Devices || is_count(&metric.measure);
-        let is_node = group.scope == Scope::Devices && !group.name.is_empty();
-        let all = || (0..).take(snapshot.layout().devices.len());
+        let by_labels = !group.is_place || is_count(&metric.measure);
+        let is_node = group.is_place && !group.name.is_empty();
+        let all = || (0..).take(snapshot.layout.devices.len());
         Some(Self {
-            last: reasons.end.millis() / snapshot.frame().step_ms,
+            last: reasons.end.millis() / snapshot.frame.step_ms,
             instants: i64::try_from(reasons.instants.len()).unwrap(),
             window_ms: reasons.window_ms,
             devices: devices().map(named).collect(),
@@ -102,7 +102,7 @@ fn misses(measure: &Measure, reasons: &Reasons) -> bool {
     let is_silent = |it: &ExplainedReading| {
         matches!(
             it.state,
-            ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::NoReading
+            ReadingOutcome::Missing | ReadingOutcome::NoReading
         )
     };
     match measure {
@@ -122,7 +122,7 @@ fn is_in_parts(snapshot: &Snapshot, measure: &Measure, reasons: &Reasons) -> boo
         value,
         DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
     );
-    let devices = &snapshot.layout().devices;
+    let devices = &snapshot.layout.devices;
     let mut reasons = reasons.devices.iter();
     is_split && reasons.any(|it| devices[it.device as usize].has_processes)
 }
@@ -137,7 +137,7 @@ const fn is_count(measure: &Measure) -> bool {
 /// Whether series since a time name a field of a device in several ways, of which the server
 /// reads the first, or have sources whose windows end at different times.
 fn has_several_readings(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
-    let frame = snapshot.frame();
+    let frame = &snapshot.frame;
     let of_row = |row: &RowId| {
         let times = frame.times[row.0 as usize];
         let lag_ms = frame.sources.all()[usize::from(times.source.0)].lag_ms;
@@ -151,13 +151,13 @@ fn has_several_readings(snapshot: &Snapshot, device: u32, since: Timestamp) -> b
 /// Whether series since a time name no node and a pod that started after their first
 /// samples: a query does not know the node of the earlier pod of the same name.
 fn names_a_successor(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
-    let (layout, frame) = (snapshot.layout(), snapshot.frame());
+    let (layout, frame) = (&snapshot.layout, &snapshot.frame);
     let mut rows = recent_rows(snapshot, device, since);
     rows.any(|row| {
         let line = layout.lines[row.0 as usize].as_ref();
-        let line = line.filter(|line| !line.names_node);
+        let line = line.filter(|line| !line.names_node());
         let owner = line.and_then(|line| line.owner.as_ref());
-        let pod = owner.and_then(|it| layout.inventory().pod(&it.namespace, &it.pod));
+        let pod = owner.and_then(|it| layout.inventory.pod(&it.namespace, &it.pod));
         let started = pod.and_then(|pod| pod.started);
         started.is_some_and(|started| frame.times[row.0 as usize].first < started)
     })
@@ -166,7 +166,7 @@ fn names_a_successor(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool
 /// Whether the holder of a device is another one than all its series since a time name: a
 /// query depends on the labels of each reading.
 fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
-    let layout = snapshot.layout();
+    let layout = &snapshot.layout;
     let owner = |line: &Line| {
         let owner = line.owner.as_ref()?;
         Some((owner.namespace.clone(), owner.pod.clone()))
@@ -176,7 +176,7 @@ fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
     let named: BTreeSet<_> = lines.map(owner).collect();
     let is_recent = |claim: &Claim| {
         let mut rows = claim.lines.iter();
-        rows.any(|row| snapshot.frame().times[row.0 as usize].newest >= since)
+        rows.any(|row| snapshot.frame.times[row.0 as usize].newest >= since)
     };
     let claims = layout.claims_of(device);
     let mut claims = claims.map(|claim| &layout.claims[claim as usize]);
@@ -191,6 +191,6 @@ fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
 }
 
 fn recent_rows(snapshot: &Snapshot, device: u32, since: Timestamp) -> impl Iterator<Item = &RowId> {
-    let rows = snapshot.layout().lines_of(device).iter();
-    rows.filter(move |row| snapshot.frame().times[row.0 as usize].newest >= since)
+    let rows = snapshot.layout.lines_of(device).iter();
+    rows.filter(move |row| snapshot.frame.times[row.0 as usize].newest >= since)
 }

@@ -35,7 +35,7 @@ impl Tally {
         self.compared.values().filter(|count| **count > 0).count()
     }
 
-    /// Asserts that values of all metrics, formulas and kinds of objects were compared.
+    /// Asserts that values of all metrics and kinds of objects were compared.
     pub(crate) fn assert_all_compared(&self) {
         let is_whole = self.questions() == self.compared.len();
         assert!(is_whole, "some were never compared: {:#?}", self.compared);

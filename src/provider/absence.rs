@@ -28,10 +28,9 @@ impl<'a> Lookup<'a> {
                 "no GPU of {of} with fresh samples for {metric} matches the metric selector"
             );
         }
-        let measure = &self.spec.measure;
         let absence = self
             .group()
-            .map(|group| self.snapshot.absence(group.object, measure));
+            .map(|group| self.snapshot.absence(group.object));
         match (absence.and_then(why), self.provider.trouble()) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
@@ -46,7 +45,7 @@ impl<'a> Lookup<'a> {
 
     /// Why objects have no devices, if the cluster's objects tell.
     fn without_devices(&self, selection: &'a ObjectSelection) -> Option<String> {
-        let inventory = self.snapshot.layout().inventory();
+        let inventory = &self.snapshot.layout.inventory;
         if inventory.authority != InventoryOrigin::Cluster {
             return None;
         }
@@ -89,11 +88,9 @@ fn why(absence: Absence) -> Option<String> {
         Absence::Missing { why, devices, of } => {
             let exporters = "check dcgm-exporter on their nodes";
             let frozen = "restart dcgm-exporter on their nodes";
-            let xid = "look for Xid errors on their nodes";
             let (what, since, remedy) = match why {
                 Missing::Silent(since) => ("have been silent", Some(since), exporters),
                 Missing::Frozen(since) => ("have unchanged readings", Some(since), frozen),
-                Missing::Lost(since) => ("are left out by their exporters", Some(since), xid),
                 Missing::Unseen => ("that its pods request have no samples", None, exporters),
             };
             let since = since.map(|since| format!(" since {}", since.whole_second().date()));

@@ -82,7 +82,7 @@ impl GpuProvider {
         let current = self.current.load_full();
         let current = current.as_ref().ok_or(NOT_READY)?;
         let snapshot = &current.snapshot;
-        let layout = snapshot.layout();
+        let layout = &snapshot.layout;
         let devices = layout.devices.len();
         let objects = objects(snapshot, query);
         if objects.len() > MOST_OBJECTS {
@@ -134,7 +134,7 @@ impl GpuProvider {
             let is_whole = explanation.devices.len() == explanation.device_count;
             item.idle_since = is_whole.then(|| idle(&explanation.devices, now)).flatten();
         }
-        let inventory = snapshot.layout().inventory();
+        let inventory = &snapshot.layout.inventory;
         let pod = namespace.as_deref().filter(|_| resource == "pods");
         if let Some(pod) = pod.and_then(|namespace| inventory.pod(namespace, &name)) {
             item.running = Some(pod.phase == PodPhase::Running);
@@ -160,7 +160,7 @@ impl GpuProvider {
         now: Timestamp,
     ) {
         let mut newest = None;
-        let found = snapshot.layout().table(&item.resource);
+        let found = snapshot.layout.table(&item.resource);
         let found =
             found.and_then(|(kind, table)| Some((kind, table.find(namespace, &item.name)?)));
         for (metric, place) in VALUES {
@@ -179,7 +179,7 @@ impl GpuProvider {
 
 /// The objects that have devices, and those to which live pods with GPU requests belong.
 fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
-    let (layout, inventory) = (snapshot.layout(), snapshot.layout().inventory());
+    let (layout, inventory) = (&snapshot.layout, &snapshot.layout.inventory);
     let is_within = |namespace: &str| query.namespace.as_deref().is_none_or(|it| it == namespace);
     let is_selected = |labels: &Labels| query.selector.matches(labels);
     let mut found = BTreeSet::new();
@@ -228,10 +228,7 @@ fn idle(devices: &[DeviceReport], now: Timestamp) -> Option<IdleTime> {
                 unknown |= of_device.is_none();
                 since = since.max(of_device);
             }
-            Some((
-                ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::ActivityUnknown,
-                _,
-            )) => unknown = true,
+            Some((ReadingOutcome::Missing | ReadingOutcome::ActivityUnknown, _)) => unknown = true,
             _ => {}
         }
     }
@@ -251,7 +248,6 @@ fn at_newest_instant(device: DeviceReport, lag: f64, now: Timestamp) -> DeviceRe
         Some(ReadingOutcome::Counted | ReadingOutcome::Active) => ("active", None),
         Some(ReadingOutcome::Idle) => ("idle", None),
         Some(ReadingOutcome::Missing) => ("missing", None),
-        Some(ReadingOutcome::Lost) => ("lost", None),
         Some(ReadingOutcome::NoReading) => ("no-reading", None),
         Some(ReadingOutcome::ActivityUnknown) => ("unknown", Some("activity-unknown")),
         Some(ReadingOutcome::Outside | ReadingOutcome::NotHeld) => {

@@ -91,11 +91,9 @@ impl Lookup<'_> {
         // The number of the whole cluster is not explained to users of one namespace.
         let is_hidden = is_original && matches!(self.subject, Subject::Objects { .. });
         let group = self.group().filter(|_| !is_hidden);
-        let formula = self.narrowed.formula;
         let question = Question {
             metric: &self.name,
             measure: &self.spec.measure,
-            formula: formula.unwrap_or(self.snapshot.policy().formula),
             of: &self.described(),
             selected,
             is_narrowed: self.narrowed.has_labels(),

@@ -190,7 +190,7 @@ impl GpuProvider {
         };
         let current = current.ok_or(NOT_READY)?;
         let snapshot = &*current.snapshot;
-        let longest = snapshot.policy().max_window.max(snapshot.window());
+        let longest = snapshot.policy.max_window.max(snapshot.window());
         let mut narrowed = Narrowed::read(&query.selector, &spec.measure, longest)?;
         if matches!(subject, Subject::Cluster) && narrowed.names_owners() {
             // The right to a metric in one namespace is none to the pods of another.
@@ -217,7 +217,7 @@ impl GpuProvider {
         spec: &MetricSpec,
     ) -> Result<Subject<'a>, Refusal> {
         let resource = &selection.resource;
-        let table = current.and_then(|current| current.snapshot.layout().table(resource));
+        let table = current.and_then(|current| current.snapshot.layout.table(resource));
         let mut known = self.kinds.iter();
         let kind = match table {
             Some((_, table)) => Some(&table.kind),

@@ -104,7 +104,7 @@ impl<'a> Lookup<'a> {
     /// The devices of the subject; `None`: it has none, or it is a list. The original's average
     /// is one value for the whole cluster.
     pub(super) fn group(&self) -> Option<Group<'a>> {
-        let layout = self.snapshot.layout();
+        let layout = &self.snapshot.layout;
         let (table, namespace, name) = match self.subject {
             _ if self.spec.measure == Measure::OriginalAverage => return Some(self.cluster()),
             Subject::Cluster => return Some(self.cluster()),
@@ -128,11 +128,11 @@ impl<'a> Lookup<'a> {
     }
 
     fn cluster(&self) -> Group<'a> {
-        let layout = self.snapshot.layout();
+        let layout = &self.snapshot.layout;
         Group {
-            kind: layout.tables().len(),
+            kind: layout.tables.len(),
             place: 0,
-            object: layout.cluster(),
+            object: &layout.cluster,
         }
     }
 
@@ -216,10 +216,8 @@ impl<'a> Lookup<'a> {
     /// Computes values that are not in the snapshot.
     fn compute(&self, groups: &[&Object]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let evaluate = |groups: &[&Object]| {
-            self.snapshot
-                .evaluate(groups, measure, narrowed.formula, narrowed.window)
-        };
+        let evaluate =
+            |groups: &[&Object]| self.snapshot.evaluate(groups, measure, narrowed.window);
         if !narrowed.has_labels() {
             return evaluate(groups);
         }
@@ -247,8 +245,7 @@ impl<'a> Lookup<'a> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let admitted = narrowed.has_labels().then(|| self.admitted(group));
         let group = admitted.as_ref().unwrap_or(group);
-        self.snapshot
-            .reasons(group, measure, narrowed.formula, narrowed.window)
+        self.snapshot.reasons(group, measure, narrowed.window)
     }
 }
 

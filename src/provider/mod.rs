@@ -129,7 +129,7 @@ pub struct Query {
     /// A custom metric matches exactly. An external one ignores case, because the HPA
     /// controller sends it in lower case.
     pub metric: String,
-    /// Selects series. May contain the reserved keys of docs/numbers.md, "Formulas".
+    /// Selects series. May contain the reserved keys of docs/numbers.md, "Metrics".
     pub selector: Selector,
     /// The time of the request. Values that are stale at this time are left out.
     pub now: Timestamp,

@@ -7,19 +7,17 @@ use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::selector::{Operator, Requirement, Selector};
 use gpu_metrics::dcgm::schemes::names_an_owner;
 use gpu_metrics::line::Line;
-use gpu_metrics::policy::{Formula, Measure};
+use gpu_metrics::policy::Measure;
 use gpu_metrics::series::MODEL_LABELS;
-use gpu_metrics::window::takes_formula;
 
 /// A window in whole seconds holds at least one. One with too few samples is extended when
 /// it is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Keys that are settings instead of labels (docs/numbers.md, "Formulas").
+/// The key that is a setting instead of a label (docs/numbers.md, "Metrics").
 const WINDOW: &str = "window";
-const FORMULA: &str = "formula";
 
-/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
+/// Keys that stand for labels with different names (docs/numbers.md, "Metrics").
 const MODEL: &str = "model";
 const CONTAINER: &str = "container";
 
@@ -28,8 +26,6 @@ const CONTAINER: &str = "container";
 pub struct Narrowed {
     /// The requested window; `None`: the default.
     pub window: Option<Duration>,
-    /// The requested formula; `None`: the default.
-    pub formula: Option<Formula>,
     labels: Vec<Requirement>,
 }
 
@@ -46,7 +42,6 @@ impl Narrowed {
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
                 WINDOW => narrowed.window = Some(read_window(requirement, longest)?),
-                FORMULA => narrowed.formula = Some(read_formula(requirement, measure)?),
                 _ => narrowed.labels.push(requirement.clone()),
             }
         }
@@ -60,7 +55,7 @@ impl Narrowed {
 
     /// Whether the selector is empty, so that all settings are the defaults.
     pub(crate) fn is_default(&self) -> bool {
-        self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
+        self.window.is_none() && self.labels.is_empty()
     }
 
     /// Whether a label names pods, or what belongs to them.
@@ -137,17 +132,6 @@ fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration,
             "the key window takes a duration from {} to {}, which gpu.maxWindow raises: window: 2m",
             format_duration(SHORTEST_WINDOW),
             format_duration(longest)
-        ))
-    })
-}
-
-fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, Refusal> {
-    let formula = single(requirement).and_then(Formula::from_name);
-    let formula = formula.filter(|it| *it == Formula::MeanOfInstants || takes_formula(measure));
-    formula.ok_or_else(|| {
-        Refusal::Malformed(format!(
-            "the key formula takes one of {} for means over active GPUs, and is none of other metrics",
-            Formula::ALL.map(Formula::name).join(", ")
         ))
     })
 }

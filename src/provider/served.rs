@@ -34,7 +34,7 @@ pub(super) struct ServedSnapshot {
 
 impl ServedSnapshot {
     pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
-        let tables = snapshot.layout().tables().len() * snapshot.metrics().len();
+        let tables = snapshot.layout.tables.len() * snapshot.metrics.len();
         Self {
             snapshot,
             of_cluster: Mutex::default(),
@@ -62,8 +62,8 @@ impl ServedSnapshot {
 
     /// The encoded items of a metric for the objects of a kind.
     fn encoded(&self, kind: usize, metric: usize) -> &EncodedTable {
-        let objects = &self.snapshot.layout().tables()[kind].objects;
-        let place = kind * self.snapshot.metrics().len() + metric;
+        let objects = &self.snapshot.layout.tables[kind].objects;
+        let place = kind * self.snapshot.metrics.len() + metric;
         self.encoded[place].get_or_init(|| {
             let chunks = 0..objects.len().div_ceil(CHUNK);
             chunks.map(|_| Default::default()).collect()
@@ -109,7 +109,7 @@ impl StoredValues {
 
     pub(super) fn value(&self, object: usize) -> Option<CustomValue> {
         let value = self.all().get(object).copied().flatten()?;
-        let table = &self.current.snapshot.layout().tables()[self.kind];
+        let table = &self.current.snapshot.layout.tables[self.kind];
         Some(CustomValue::of(
             &table.kind,
             table.objects.get(object)?,

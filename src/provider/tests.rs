@@ -64,7 +64,7 @@ impl Site {
         inventory.pods.push(web);
         pipeline.end_round();
         let snapshot = Arc::new(pipeline.publish(&Arc::new(inventory), now));
-        let provider = GpuProvider::new(snapshot.metrics());
+        let provider = GpuProvider::new(&snapshot.metrics);
         provider.publish(Arc::clone(&snapshot));
         Self {
             provider: Arc::new(provider),
@@ -108,7 +108,7 @@ impl Site {
     }
 
     fn namespace(&self) -> String {
-        let (_, pods) = self.snapshot.layout().table("pods").unwrap();
+        let (_, pods) = self.snapshot.layout.table("pods").unwrap();
         let name = pods.objects[0].namespace.as_deref().unwrap();
         name.to_owned()
     }
@@ -205,7 +205,7 @@ fn a_number_of_the_cluster_cannot_be_narrowed_to_pods() {
 #[test]
 fn only_values_that_are_looked_up_are_at_hand() {
     let site = Site::new();
-    let (_, pods) = site.snapshot.layout().table("pods").unwrap();
+    let (_, pods) = site.snapshot.layout.table("pods").unwrap();
     let one = Some(&*pods.objects[0].name);
     let at_hand = |query: Query| site.provider.values_at_hand(&query).unwrap();
     for of in [anywhere(), pods_of(&site.namespace(), one)] {
@@ -294,7 +294,7 @@ async fn answers_computed_on_another_thread_are_equal() {
 #[test]
 fn items_are_encoded_once_a_snapshot_and_copied_while_they_are_fresh() {
     let site = Site::new();
-    let table = site.snapshot.layout().table("pods").unwrap().1;
+    let table = site.snapshot.layout.table("pods").unwrap().1;
     let namespace = table.objects[table.objects.len() / 2].namespace.as_deref();
     let (start, objects) = table.within(namespace);
     assert!(start > 0 && objects.len() > 64, "more than one chunk");

@@ -3,9 +3,7 @@
 use serde::Deserialize;
 
 use apimachinery::duration::format_duration;
-use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, MigWeight, Policy, Shared,
-};
+use gpu_metrics::policy::{DeviceValue, Policy, Threshold};
 use gpu_metrics::signal::SignalId;
 
 use super::metrics::Metric;
@@ -20,15 +18,11 @@ pub(super) struct Gpu {
     max_window: Option<Scalar<Auto<Window>>>,
     step: Option<Scalar<Auto<Step>>>,
     pub(super) poll: Option<Scalar<Auto<Poll>>>,
-    average: Option<Scalar<Formula>>,
     active: Option<Active>,
-    hold: Option<Scalar<Hold>>,
     min_devices: Option<Scalar<Share>>,
     freshness: Option<Scalar<Auto<Freshness>>>,
     scrape_interval: Option<Scalar<Auto<Interval>>>,
     percent_as_ratio: Option<Scalar<Auto<bool>>>,
-    mig_weight: Option<Scalar<MigWeight>>,
-    shared: Option<Scalar<Shared>>,
     pub(super) resources: Option<Vec<Scalar<Resource>>>,
     #[serde(default)]
     pub(super) metrics: Vec<Metric>,
@@ -44,9 +38,6 @@ type Step = Within<1_000, 60_000>;
 
 /// A shorter value is no scrape interval. With a longer one, no window remains.
 type Interval = Within<100, 3_600_000>;
-
-/// With a longer hold, GPUs would still be attributed to pods that ended hours ago.
-type Hold = Within<0, 3_600_000>;
 
 /// A window ends up to 15 s after the newest sample. Samples that are valid for less than
 /// that plus one poll may leave a short window without an instant that has a value.
@@ -70,23 +61,8 @@ impl Setting for Share {
     }
 }
 
-impl Choice for Formula {
-    const WORDS: Words<Self> = &[
-        (Self::MeanOfInstants.name(), Self::MeanOfInstants),
-        (Self::Plain.name(), Self::Plain),
-    ];
-}
-
 impl Choice for bool {
     const WORDS: Words<Self> = &[("true", true), ("false", false)];
-}
-
-impl Choice for MigWeight {
-    const WORDS: Words<Self> = &[("equal", Self::Equal), ("slices", Self::Slices)];
-}
-
-impl Choice for Shared {
-    const WORDS: Words<Self> = &[("device-value", Self::DeviceValue), ("split", Self::Split)];
 }
 
 /// The device values that a condition may use.
@@ -148,15 +124,13 @@ impl Gpu {
             window,
             max_window: max_window.max(window.unwrap_or_default()),
             step: or(&self.step, None).unwrap_or(default.step),
-            formula: or(&self.average, default.formula),
-            activity: (self.active.as_ref()).map_or(default.activity, Activity::from),
-            hold: or(&self.hold, default.hold),
+            active: (self.active.iter())
+                .flat_map(|active| active.any.iter().map(Condition::known))
+                .collect(),
             min_devices: or(&self.min_devices, default.min_devices),
             freshness: or(&self.freshness, None).unwrap_or(default.freshness),
             scrape_interval: or(&self.scrape_interval, default.scrape_interval),
             percent_as_ratio: or(&self.percent_as_ratio, default.percent_as_ratio),
-            mig_weight: or(&self.mig_weight, default.mig_weight),
-            shared: or(&self.shared, default.shared),
         })
     }
 }
@@ -171,42 +145,24 @@ struct Active {
     any: Vec<Condition>,
 }
 
-impl From<&Active> for Activity {
-    fn from(active: &Active) -> Self {
-        Self::Any(active.any.iter().map(Condition::known).collect())
-    }
-}
-
 /// An entry of `gpu.active.any`.
 #[derive(Deserialize)]
 #[serde(
-    untagged,
     deny_unknown_fields,
-    expecting = "is no condition: write allocated or {signal: memory_utilization, above: 0}; the \
-                 signals are memory_utilization, gpu_utilization, dram_active, gr_engine_active and \
-                 memory_used"
+    expecting = "a condition, such as {signal: memory_utilization, above: 0}; the signals are \
+                 memory_utilization, gpu_utilization, dram_active, gr_engine_active and memory_used"
 )]
-enum Condition {
-    Allocated(Allocated),
-    Threshold {
-        signal: Scalar<DeviceValue>,
-        #[serde(default)]
-        above: f64,
-    },
-}
-
-/// A condition without a threshold.
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Allocated {
-    Allocated,
+struct Condition {
+    signal: Scalar<DeviceValue>,
+    #[serde(default)]
+    above: f64,
 }
 
 impl Condition {
-    fn known(&self) -> ActivityCondition {
-        match self {
-            Self::Allocated(_) => ActivityCondition::Allocated,
-            Self::Threshold { signal, above } => ActivityCondition::Above(signal.0.value, *above),
+    fn known(&self) -> Threshold {
+        Threshold {
+            value: self.signal.0.value,
+            above: self.above,
         }
     }
 }

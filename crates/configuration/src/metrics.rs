@@ -76,11 +76,7 @@ impl Choice for Reducer {
 }
 
 impl Choice for Over {
-    const WORDS: Words<Self> = &[
-        ("active", Self::Active),
-        ("held", Self::Held),
-        ("all", Self::All),
-    ];
+    const WORDS: Words<Self> = &[("active", Self::Active), ("all", Self::All)];
 }
 
 /// Resolves the configured metrics. New signals are appended to `signals`.

@@ -8,9 +8,7 @@ mod secrets;
 use cloud_auth::{
     AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
-use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, Measure, MigWeight, Over, Reducer, Shared,
-};
+use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer, Threshold};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
@@ -198,15 +196,11 @@ fn every_setting_of_gpu_arrives() {
   maxWindow: 10m
   step: 15s
   poll: 5s
-  average: plain
-  active: {any: [{signal: dram_active, above: 0.02}, allocated, {signal: memory_used}]}
-  hold: 30s
+  active: {any: [{signal: dram_active, above: 0.02}, {signal: memory_used}]}
   minDevices: 0.8
   freshness: 45s
   scrapeInterval: 15s
   percentAsRatio: false
-  migWeight: slices
-  shared: split
   resources: [example.com/gpu-*]
 ",
     );
@@ -217,19 +211,16 @@ fn every_setting_of_gpu_arrives() {
             window: secs(120),
             max_window: Duration::from_secs(600),
             step: Duration::from_secs(15),
-            formula: Formula::Plain,
-            activity: Activity::Any(vec![
-                ActivityCondition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
-                ActivityCondition::Allocated,
-                ActivityCondition::Above(DeviceValue::MemoryUsed, 0.0),
-            ]),
-            hold: Duration::from_secs(30),
+            active: [
+                (DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
+                (DeviceValue::MemoryUsed, 0.0),
+            ]
+            .map(|(value, above)| Threshold { value, above })
+            .into(),
             min_devices: 0.8,
             freshness: Duration::from_secs(45),
             scrape_interval: secs(15),
             percent_as_ratio: Some(false),
-            mig_weight: MigWeight::Slices,
-            shared: Shared::Split,
         }
     );
     assert_eq!(config.poll, secs(5));
@@ -297,7 +288,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
         "gpu:
   metrics:
   - {name: gpu_temp, field: DCGM_FI_DEV_GPU_TEMP, aliases: [dcgm_gpu_temp], reducer: max, over: all}
-  - {name: gpu_temp_sum, field: dcgm_fi_dev_gpu_temp, reducer: sum, over: held}
+  - {name: gpu_temp_sum, field: dcgm_fi_dev_gpu_temp, reducer: sum, over: all}
   - {name: tensor, field: DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, unit: ratio}
   - {name: power_max, field: DCGM_FI_DEV_POWER_USAGE, aliases: [my.power], reducer: max}
 ",
@@ -322,7 +313,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
         measures,
         [
             measure(SignalId(8), Reducer::Max, Over::All),
-            measure(SignalId(8), Reducer::Sum, Over::Held),
+            measure(SignalId(8), Reducer::Sum, Over::All),
             measure(SignalId(9), Reducer::Mean, Over::Active),
             measure(SignalId::POWER_USAGE, Reducer::Max, Over::Active),
         ]

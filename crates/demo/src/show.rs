@@ -83,7 +83,7 @@ pub(super) fn say(line: &str) {
 
 /// The index of a metric.
 fn metric(snapshot: &Snapshot, name: &str) -> Option<usize> {
-    let mut metrics = snapshot.metrics().iter();
+    let mut metrics = snapshot.metrics.iter();
     metrics.position(|metric| metric.name == name)
 }
 
@@ -94,13 +94,13 @@ fn value(
     namespace: Option<&str>,
     name: &str,
 ) -> Option<Value> {
-    let (kind, table) = snapshot.layout().table(resource)?;
+    let (kind, table) = snapshot.layout.table(resource)?;
     let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
     *values.get(table.find(namespace, name)?)?
 }
 
 fn any_namespace(snapshot: &Snapshot) -> Option<String> {
-    let (kind, table) = snapshot.layout().table("namespaces")?;
+    let (kind, table) = snapshot.layout.table("namespaces")?;
     let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
     let mut namespaces = table.objects.iter().zip(values);
     let (namespace, _) = namespaces.find(|(_, value)| value.is_some())?;

@@ -15,16 +15,10 @@ use ::hpa::{ControllerFlags, Hpa, NEWEST};
 use apimachinery::duration::{format_duration, parse_duration};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
-use gpu_metrics::policy::Formula;
 
 /// Keys of a selector that are settings, and the edit distance up to which another key
 /// counts as a misspelling of one. The label `node` is at distance 2 from `model`.
-const RESERVED: [(&str, usize); 4] = [
-    ("window", 2),
-    ("formula", 2),
-    ("model", 1),
-    ("container", 2),
-];
+const RESERVED: [(&str, usize); 3] = [("window", 2), ("model", 1), ("container", 2)];
 
 /// Names of the metrics served now. `None` stands for an API that another server has:
 /// GM101 explains the faults of its metrics.
@@ -137,26 +131,14 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
         let message = format!("{name}: the selector key {key} is treated as a label of the series, so {meant} is not set");
         Some(Finding::new(&GM502, object, message, format!("write {meant}")))
     });
-    let window = setting(metric, "window").and_then(|text| parse_duration(text).err());
-    let window = window.map(|error| {
-        (
-            format!("the key window: {error}"),
-            "write a duration: window: 2m".to_owned(),
-        )
-    });
-    let formula = setting(metric, "formula").filter(|name| Formula::from_name(name).is_none());
-    let formula = formula.map(|formula| {
-        let known = Formula::ALL.map(Formula::name).join(", ");
-        (
-            format!("there is no formula {formula}"),
-            format!("write one of {known}"),
-        )
-    });
-    let wrong = window.into_iter().chain(formula);
-    let wrong = wrong.map(|(message, remedy)| {
-        Finding::new(&GM502, object, format!("{name}: {message}"), remedy)
-    });
-    misspelt.chain(wrong).collect()
+    let mut found: Vec<Finding> = misspelt.collect();
+    let bad = setting(metric, "window").and_then(|text| parse_duration(text).err());
+    if let Some(error) = bad {
+        let message = format!("{name}: the key window: {error}");
+        let remedy = "write a duration: window: 2m";
+        found.push(Finding::new(&GM502, object, message, remedy));
+    }
+    found
 }
 
 /// The usual name of others for a built-in metric, which no rule serves.

@@ -9,7 +9,7 @@ use ::hpa::ratio::Milli;
 use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
-use gpu_metrics::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 use gpu_metrics::signal::Unit;
 
 /// The metrics of an HPA except CPU and memory.
@@ -81,7 +81,6 @@ impl Shape {
             let (_, shape) = known.find(|(end, _)| name.ends_with(end))?;
             return (!name.starts_with(OF_MEANS)).then_some(shape);
         };
-        let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
         Some(match measure {
             Measure::Devices {
                 value,
@@ -98,7 +97,7 @@ impl Shape {
                 };
                 let trend = match (reducer, over) {
                     (Reducer::Sum, _) => Trend::StaysTotal,
-                    (_, Over::Active) if !is_plain => Trend::StaysMean,
+                    (_, Over::Active) => Trend::StaysMean,
                     _ => Trend::Falls,
                 };
                 Self::new(unit, trend)

@@ -1,13 +1,12 @@
 //! Devices that do not answer, and why an object has no value.
 
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::Timestamp;
 
-use crate::grid::RowId;
 use crate::layout::Object;
 use crate::outcome::devices_of;
-use crate::policy::{DeviceValue, Measure};
-use crate::reading::Inputs;
+use crate::policy::DeviceValue;
 use crate::snapshot::Snapshot;
+use crate::store::LineTimes;
 
 /// The reason for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +38,15 @@ pub enum Missing {
     Frozen(Timestamp),
     /// The object's pods request them, and no series names these pods.
     Unseen,
-    /// Exporters report other devices, but not these since this newest sample.
-    Lost(Timestamp),
 }
 
-/// The times of a device: of its quickest line that is heard, otherwise of the newest one.
+/// The times of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceTimes {
     /// Its first known sample.
     pub first: Timestamp,
     pub newest: Timestamp,
-    /// S, milliseconds.
+    /// S of its newest line, milliseconds.
     pub scrape_ms: i64,
     /// F, milliseconds.
     pub fresh_ms: i64,
@@ -65,38 +62,21 @@ impl Snapshot {
     /// The times of a device; `None`: it has no samples.
     #[must_use]
     pub fn times(&self, device: u32) -> Option<DeviceTimes> {
-        let now_ms = self.frame.now.millis();
-        let rows = self.layout.lines_of(device).iter();
-        let lines = rows.map(|row| self.frame.times[row.0 as usize]);
-        let lines = lines.filter(|line| line.newest > Timestamp::MIN);
-        let of_line = lines.map(|line| {
-            let lag_ms = self.frame.sources.lag_ms(line.source);
-            DeviceTimes {
-                first: line.first,
-                newest: line.newest,
-                scrape_ms: line.scrape_ms,
-                fresh_ms: line.fresh_ms,
-                lag_ms,
-                is_silent: now_ms - lag_ms - line.newest.millis() >= line.fresh_ms,
-                frozen_since: line.frozen_since(),
-            }
-        });
-        of_line.reduce(|one, other| {
-            let rank = |it: &DeviceTimes| match it.is_silent {
-                false => (it.frozen_since.is_some(), false, it.scrape_ms),
-                true => (it.frozen_since.is_some(), true, -it.newest.millis()),
-            };
-            let best = if rank(&other) < rank(&one) {
-                other
-            } else {
-                one
-            };
-            DeviceTimes {
-                first: one.first.min(other.first),
-                newest: one.newest.max(other.newest),
-                fresh_ms: one.fresh_ms.max(other.fresh_ms),
-                ..best
-            }
+        let all = self.frame.times_of(self.layout.lines_of(device));
+        let all = all.filter(|line| line.newest > Timestamp::MIN);
+        let lag_ms = |line: &LineTimes| self.frame.sources.lag_ms(line.source);
+        let heard_ms = |line: &LineTimes| self.frame.now.millis() - lag_ms(line);
+        let is_silent = |line| heard_ms(line) - line.newest.millis() >= line.fresh_ms;
+        let best = all.clone();
+        let best = best.max_by_key(|line| (line.frozen_since().is_none(), line.newest))?;
+        Some(DeviceTimes {
+            first: all.clone().map(|line| line.first).min()?,
+            newest: all.clone().map(|line| line.newest).max()?,
+            scrape_ms: best.scrape_ms,
+            fresh_ms: all.clone().map(|line| line.fresh_ms).max()?,
+            lag_ms: lag_ms(best),
+            is_silent: all.clone().all(is_silent),
+            frozen_since: best.frozen_since(),
         })
     }
 
@@ -114,34 +94,6 @@ impl Snapshot {
         last.map(|reading| reading.at).max()
     }
 
-    /// Whether a device has not been reported for longer than a window, while another device
-    /// of its exporter was: in the fields of the inputs, because their queries may fail.
-    pub(crate) fn is_lost_in(&self, device: u32, inputs: Inputs) -> bool {
-        let newest = |device: u32| {
-            let values = inputs.shown_by();
-            values.filter_map(|value| self.read_at(device, value)).max()
-        };
-        let rows = |device: u32| self.layout.lines_of(device).iter();
-        let times = |row: &RowId| self.frame.times[row.0 as usize];
-        let first = || rows(device).map(|row| times(row).first).min();
-        let Some(since) = newest(device).or_else(first) else {
-            return false;
-        };
-        let window_ms = self.policy.window.map_or(crate::window::DEFAULT_MS, millis);
-        let until = Timestamp::from_millis(since.millis().saturating_add(window_ms));
-        let exporter = |row: &RowId| {
-            let line = self.layout.lines[row.0 as usize].as_ref();
-            (times(row).source, line.map(|line| &line.instance))
-        };
-        let exporters: Vec<_> = rows(device).map(exporter).collect();
-        let neighbours = self.layout.neighbours(device);
-        let mut neighbours = neighbours.filter(|other| {
-            let mut rows = rows(*other);
-            rows.any(|row| exporters.contains(&exporter(row)))
-        });
-        neighbours.any(|other| newest(other) > Some(until))
-    }
-
     /// Whether a live pod holds a device at the end of the window.
     #[must_use]
     pub fn is_held(&self, device: u32) -> bool {
@@ -150,9 +102,9 @@ impl Snapshot {
         claims.any(|claim| self.holdings.get(claim).is_current && self.holdings.holds(claim, end))
     }
 
-    /// Why an object has no value of a measure.
+    /// Why an object has no value.
     #[must_use]
-    pub fn absence(&self, object: &Object, measure: &Measure) -> Absence {
+    pub fn absence(&self, object: &Object) -> Absence {
         let devices: Vec<u32> = devices_of(object)
             .map(|members| members[0].device)
             .collect();
@@ -182,19 +134,14 @@ impl Snapshot {
         {
             return Absence::StoreBehind { newest };
         }
-        let inputs = Inputs::of(measure);
         let frozen = times.iter().filter_map(|(_, it)| it.frozen_since);
         if let Some(since) = frozen.clone().max() {
             return missing(Missing::Frozen(since), frozen.count());
         }
         let silent = times.iter().filter(|(_, it)| it.is_silent);
-        let silent = silent.map(|(device, it)| (it.newest, self.is_lost_in(*device, inputs)));
-        let silent: Vec<(Timestamp, bool)> = silent.collect();
-        let lost = silent.iter().filter(|(_, is_lost)| *is_lost).count();
-        match silent.iter().map(|(newest, _)| *newest).max() {
-            Some(since) if lost < silent.len() => missing(Missing::Silent(since), silent.len()),
-            _ if unseen > 0 => missing(Missing::Unseen, unseen),
-            Some(since) => missing(Missing::Lost(since), lost),
+        match silent.clone().map(|(_, it)| it.newest).max() {
+            Some(since) => missing(Missing::Silent(since), silent.count()),
+            None if unseen > 0 => missing(Missing::Unseen, unseen),
             None => Absence::TooFewReadings,
         }
     }

@@ -1,14 +1,19 @@
 //! Which devices are active.
 
-use apimachinery::time::millis;
-
-use crate::policy::{Activity, ActivityCondition, DeviceValue};
+use crate::policy::{DeviceValue, Threshold};
 use crate::reading::Span;
 use crate::signal::Unit;
 use crate::snapshot::Snapshot;
 
+/// Bytes and watts do not show use: memory utilisation decides.
+const MEMORY_IN_USE: [Threshold; 1] = [Threshold {
+    value: DeviceValue::MemoryUtilization,
+    above: 0.0,
+}];
+
 impl Snapshot {
-    /// Whether a device is active. It stays active for a time after its last active reading.
+    /// Whether a device with this value is active at the last instant of a run; `None`: no
+    /// condition holds, and one is unknown.
     pub(crate) fn activity(
         &self,
         device: u32,
@@ -16,58 +21,31 @@ impl Snapshot {
         own: f64,
         run: &mut Span,
     ) -> Option<bool> {
-        let (now, held) = (run.last, millis(self.policy.hold) / self.frame.step_ms);
-        let is_own = self.policy.activity == Activity::OwnValueAboveZero && is_utilization(value);
-        if !is_own || held > 0 {
-            run.first = now;
-        }
-        let was = |earlier: i64| {
-            let own = self.value(device, value, earlier);
-            let own = own.map_or(f64::NAN, |(own, _)| own.value);
-            self.is_active(device, value, own, earlier) == Some(true)
+        let conditions = match self.policy.active.as_slice() {
+            [] if is_utilization(value) => return Some(own > 0.0),
+            [] => &MEMORY_IN_USE,
+            set => set,
         };
-        match self.is_active(device, value, own, now) {
-            Some(false) | None if (now - held..now).any(was) => Some(true),
-            is_active => is_active,
-        }
-    }
-
-    /// Whether a device with this value, NaN without a reading, is active by its readings at
-    /// an instant; `None`: unknown.
-    fn is_active(&self, device: u32, value: DeviceValue, own: f64, instant: i64) -> Option<bool> {
-        let conditions = match &self.policy.activity {
-            Activity::OwnValueAboveZero if is_utilization(value) => return Some(own > 0.0),
-            // Bytes and watts do not show use.
-            Activity::OwnValueAboveZero => {
-                return self.is_above(device, DeviceValue::MemoryUtilization, 0.0, instant);
-            }
-            Activity::Any(conditions) => conditions,
-        };
-        any(conditions.iter().map(|condition| match condition {
-            ActivityCondition::Allocated => Some(self.is_held_at(device, instant)),
-            ActivityCondition::Above(value, threshold) => {
-                self.is_above(device, *value, *threshold, instant)
-            }
-        }))
+        run.first = run.last;
+        let known = conditions.iter();
+        let known: Vec<_> = known
+            .map(|it| self.is_above(device, *it, run.last))
+            .collect();
+        let is_any = known.contains(&Some(true));
+        (is_any || !known.contains(&None)).then_some(is_any)
     }
 
     /// Whether a device's value is above a threshold. `None`: the device had the value before
     /// and has none now. A device that never had it is not above.
-    fn is_above(&self, device: u32, value: DeviceValue, most: f64, instant: i64) -> Option<bool> {
+    fn is_above(&self, device: u32, of: Threshold, instant: i64) -> Option<bool> {
+        let value = of.value;
         if let Some((own, _)) = self.value(device, value, instant) {
-            return Some(own.value > most * ratio_scale(value));
+            return Some(own.value > of.above * ratio_scale(value));
         }
         let mut signals = self.signals_of(device, value).into_iter().flatten();
         let never = self.last(device, value, self.end()).is_none()
             && signals.all(|signal| self.frame.is_answered(signal));
         never.then_some(false)
-    }
-
-    /// Whether a pod holds a device at an instant.
-    pub(crate) fn is_held_at(&self, device: u32, instant: i64) -> bool {
-        let instant = instant - self.holdings.behind(device);
-        let mut claims = self.layout.claims_of(device);
-        claims.any(|claim| self.holdings.holds(claim, instant))
     }
 }
 
@@ -76,16 +54,6 @@ fn is_utilization(value: DeviceValue) -> bool {
         value,
         DeviceValue::MemoryUtilization | DeviceValue::GpuUtilization | DeviceValue::Signal(_)
     )
-}
-
-/// Whether a condition holds; `None`: none holds, and one is unknown.
-fn any(conditions: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    let all = conditions.reduce(|one, other| match (one, other) {
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (Some(false), Some(false)) => Some(false),
-        _ => None,
-    });
-    all.unwrap_or(Some(false))
 }
 
 /// Ratio signals are stored as percent; conditions state them as 0–1.

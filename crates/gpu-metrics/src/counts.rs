@@ -73,7 +73,6 @@ impl Counts {
         let (held, active, reducer) = match measure {
             Measure::Devices { over, reducer, .. } => match over {
                 Over::Active => (None, Some(true), reducer),
-                Over::Held => (Some(true), None, reducer),
                 Over::All => (None, None, reducer),
             },
             Measure::OriginalAverage => (None, Some(true), Reducer::Mean),
@@ -154,13 +153,11 @@ impl Counts {
         of: &Answering,
         min_devices: f64,
     ) -> Option<f64> {
-        let is_held = self.held == Some(true) && self.is_of_values();
-        let is_none_held = is_held && counted.devices == 0;
         let is_defined = || {
             of.missing + of.missing_at_most == 0
                 || self.is_defined(counted, missing, of, 1.0 - min_devices)
         };
-        (of.valid > 0 && !is_none_held && is_defined()).then(|| self.value(counted, of))
+        (of.valid > 0 && is_defined()).then(|| self.value(counted, of))
     }
 
     /// `share` of the devices may be missing from a sum.

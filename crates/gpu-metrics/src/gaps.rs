@@ -7,6 +7,9 @@ use crate::batch::Sample;
 /// How many gaps are kept.
 const GAPS: usize = 20;
 
+/// With fewer gaps, S is compared with that of the source.
+const FEW: u8 = 4;
+
 /// The unit of a gap, milliseconds.
 const UNIT_MS: i64 = 10;
 
@@ -97,25 +100,26 @@ impl Gaps {
         })
     }
 
-    /// S, milliseconds; `None` before the first gap.
-    pub(crate) fn scrape_ms(&self) -> Option<i64> {
+    /// S by the gaps alone, milliseconds; `None` before the first gap.
+    pub(crate) fn own_scrape_ms(&self) -> Option<i64> {
         (self.scrape_secs > 0).then_some(i64::from(self.scrape_secs) * 1000)
     }
 
-    /// Whether the gaps are too few to show an interval that is not like those of the source.
-    pub(crate) const fn are_few(&self) -> bool {
-        self.len < 4
+    /// S of a line whose source has this S, milliseconds. A few gaps may be outages, or those
+    /// between two scrapers.
+    pub(crate) fn scrape_ms(&self, of_source_ms: i64) -> i64 {
+        match self.own_scrape_ms() {
+            None => of_source_ms,
+            Some(own_ms) if self.len >= FEW => own_ms,
+            Some(own_ms) if own_ms > 4 * of_source_ms => of_source_ms,
+            Some(own_ms) => own_ms.max(of_source_ms),
+        }
     }
 
-    /// The median of the last three, milliseconds; `None` before the first.
+    /// The median of the last three, the lower of two, milliseconds; `None` before the first.
     pub(crate) fn late_ms(&self) -> Option<i64> {
-        let [one, two, three] = self.late.map(i64::from);
-        match self.late_len {
-            0 => None,
-            1 => Some(one),
-            2 => Some(one.min(two)),
-            _ => Some(one.max(two).min(one.min(two).max(three))),
-        }
+        let mut late = self.late;
+        at_share(&mut late[..usize::from(self.late_len)], 1, 2).map(i64::from)
     }
 
     /// Measures how late the newest sample is when it is first read, in a round at `now`.

@@ -68,10 +68,11 @@ impl Holdings {
             }
         }
         let pods = layout.pods.iter().zip(&holdings.requested);
-        let is_complete = pods.map(|(pod, requested)| {
-            let always = pod.claims.iter().filter(|it| holdings.holds_always(**it));
+        let is_complete = pods.map(|(holder, requested)| {
+            let always = holder.claims.iter();
+            let always = always.filter(|it| holdings.holds_always(**it));
             let held = always.count() >= requested.unwrap_or(0) as usize;
-            pod.running_since.is_none() || (held && pod.unseen_shared == 0)
+            holder.pod.running_since.is_none() || (held && holder.unseen_shared == 0)
         });
         holdings.is_complete = is_complete.collect();
         holdings
@@ -170,6 +171,13 @@ impl Holdings {
         self.is_chosen(claim, instant) == Some(true)
     }
 
+    /// Whether a pod holds a device at an instant, by the time of a source without lateness.
+    pub(crate) fn is_held(&self, layout: &Layout, device: u32, instant: i64) -> bool {
+        let instant = instant - self.behind(device);
+        let mut claims = layout.claims_of(device);
+        claims.any(|claim| self.holds(claim, instant))
+    }
+
     /// Whether the pod of a claim holds other devices instead at an instant.
     pub(crate) fn loses(&self, claim: ClaimId, instant: i64) -> bool {
         self.is_chosen(claim, instant) == Some(false)
@@ -205,7 +213,7 @@ fn holding(frame: &Frame, layout: &Layout, claim: &Claim) -> Holding {
     let times = || frame.times_of(&claim.lines);
     let since = times().map(|it| it.first).min().unwrap_or(Timestamp::MAX);
     let newest = times().map(|it| it.newest).max().unwrap_or(Timestamp::MIN);
-    let is_of_live = pod.is_live && newest >= pod.started;
+    let is_of_live = pod.is_live && newest >= pod.started();
     let end = end_of(frame, layout, claim, newest);
     Holding {
         since,
@@ -221,12 +229,12 @@ fn holding(frame: &Frame, layout: &Layout, claim: &Claim) -> Holding {
 fn end_of(frame: &Frame, layout: &Layout, claim: &Claim, newest: Timestamp) -> Timestamp {
     let pod = &layout.pods[claim.pod as usize];
     // Otherwise all samples are of an earlier pod of the same name.
-    let is_own = newest >= pod.started;
-    let is_series = layout.inventory().authority == InventoryOrigin::Series;
+    let is_own = newest >= pod.started();
+    let is_series = layout.inventory.authority == InventoryOrigin::Series;
     if is_own && pod.is_live && !is_series {
         return Timestamp::MAX;
     }
-    if let Some(ended) = pod.ended.filter(|_| is_own) {
+    if let Some(ended) = pod.pod.ended.filter(|_| is_own) {
         return ended;
     }
     let times = || frame.times_of(&claim.lines);
@@ -239,7 +247,7 @@ fn end_of(frame: &Frame, layout: &Layout, claim: &Claim, newest: Timestamp) -> T
     let later: Vec<RowId> = later.collect();
     // A pod that is not known had ended when the pods were first listed, and a scrape interval
     // after its last sample if two have passed.
-    let listed = layout.inventory().listed.filter(|_| !pod.is_live);
+    let listed = layout.inventory.listed.filter(|_| !pod.is_live);
     let last = times().map(|it| {
         let heard_ms = frame.now.millis() - frame.sources.lag_ms(it.source);
         let is_over = heard_ms - newest.millis() > 2 * it.scrape_ms;

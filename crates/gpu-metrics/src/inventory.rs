@@ -53,7 +53,7 @@ impl ObjectKind {
 }
 
 /// The phase of a pod, as far as metrics depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodPhase {
     /// Accepted, containers not all started.
     Pending,
@@ -62,10 +62,11 @@ pub enum PodPhase {
     /// Succeeded or Failed: never served again.
     Finished,
     /// The node does not report.
+    #[default]
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
@@ -230,17 +231,7 @@ mod tests {
         let pod = |(namespace, name): (&str, &str)| Pod {
             namespace: namespace.into(),
             name: name.into(),
-            labels: Labels::default(),
-            node: None,
-            phase: PodPhase::Running,
-            terminating: false,
-            started: None,
-            running_since: None,
-            ended: None,
-            gpus: 0,
-            uncounted: false,
-            daemon: false,
-            owners: Vec::new(),
+            ..Pod::default()
         };
         let pods = [("a", "z"), ("b", "a"), ("b", "b"), ("ba", "a"), ("c", "a")];
         let inventory = Inventory {

@@ -25,7 +25,7 @@
 //! // Without a batch there is no device, and no value.
 //! let now = Timestamp::from_millis(1_700_000_000_000);
 //! let snapshot = pipeline.publish(&Inventory::default().into(), now);
-//! assert!(snapshot.layout().cluster().members.is_empty());
+//! assert!(snapshot.layout.cluster.members.is_empty());
 //! ```
 
 pub mod absence;
@@ -58,6 +58,5 @@ pub mod source;
 pub mod store;
 mod tally;
 mod threads;
-pub mod unit;
 pub mod validity;
 pub mod window;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use apimachinery::labels::Labels;
 
 use crate::dcgm::schemes;
-use crate::series::{Device, NodeName, Owner, Scheme};
+use crate::series::{Device, NodeName, Owner};
 
 use crate::dcgm::origin;
 
@@ -18,8 +18,6 @@ pub struct Line {
     pub device: Device,
     /// The pod that the labels name.
     pub owner: Option<Owner>,
-    /// The labels that name it.
-    pub scheme: Option<Scheme>,
     /// Whether the labels prove that the pod holds the device, as those of a resource claim
     /// do. Without proof, `namespace` and `pod` may be those of the exporter.
     pub is_proven: bool,
@@ -27,8 +25,6 @@ pub struct Line {
     pub is_process: bool,
     /// The names of the node, the best first.
     pub nodes: Vec<NodeName>,
-    /// Whether a label names the node, and not only the scraped address.
-    pub names_node: bool,
     /// The scraped address.
     pub instance: Arc<str>,
     /// The cluster that the labels name: `cluster=prod`.
@@ -48,20 +44,16 @@ impl Line {
     #[must_use]
     pub fn read(labels: &Labels, rank: u8) -> Option<Self> {
         let claim = schemes::claim(labels);
-        let (owner, scheme) = claim.owner.unzip();
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
         let kept = kept.map(|(name, value)| (Arc::clone(name), Arc::clone(value)));
-        let nodes = schemes::nodes(labels);
         Some(Self {
             device: schemes::device(labels)?,
-            owner,
-            scheme,
+            owner: claim.owner,
             is_proven: claim.proven,
             is_process: origin::is_process(labels),
-            names_node: nodes.iter().any(|node| node.rank < schemes::NODE_RANKS),
-            nodes,
+            nodes: schemes::nodes(labels),
             instance: schemes::value(labels, "instance")
                 .unwrap_or_default()
                 .into(),
@@ -71,5 +63,11 @@ impl Line {
             rank,
             labels: Labels::from_pairs(kept),
         })
+    }
+    /// Whether a label names the node, and not only the scraped address.
+    #[must_use]
+    pub fn names_node(&self) -> bool {
+        let best = self.nodes.first();
+        best.is_some_and(|node| node.rank < schemes::NODE_RANKS)
     }
 }

@@ -1,10 +1,8 @@
 //! What a device contributes to an object at an instant.
 
-use std::cell::OnceCell;
-
 use crate::explain::ReadingOutcome;
-use crate::layout::{Member, Object, Scope};
-use crate::policy::{DeviceValue, Shared};
+use crate::layout::{Member, Object};
+use crate::policy::DeviceValue;
 use crate::reading::{DeviceReading, Inputs};
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
@@ -35,7 +33,6 @@ pub(crate) struct OfDevice<'a> {
     shares: Option<SignalId>,
     /// The instants at which its reading is that of an instance before it.
     repeated: Vec<bool>,
-    is_lost: OnceCell<bool>,
 }
 
 /// The members of an object by device.
@@ -81,8 +78,7 @@ impl<'a> OfDevice<'a> {
         readings: &Readings,
     ) -> Self {
         let (device, inputs) = (members[0].device, readings.inputs);
-        let has_shares = object.scope != Scope::Devices
-            && snapshot.layout.devices[device as usize].has_processes;
+        let has_shares = !object.is_place && snapshot.layout.devices[device as usize].has_processes;
         let shares = match inputs.shown_by().next() {
             Some(DeviceValue::GpuUtilization) => Some(SignalId::GPU_UTIL),
             Some(DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent) => {
@@ -99,18 +95,14 @@ impl<'a> OfDevice<'a> {
             inputs,
             shares: shares.filter(|_| has_shares),
             repeated: Vec::new(),
-            is_lost: OnceCell::new(),
         }
     }
 
     /// The claims of the object's pods; of a node or the cluster, all of them.
     fn any_claim(&self, is: impl FnMut(u32) -> bool) -> bool {
-        match self.object.scope {
-            Scope::Devices => {
-                let mut claims = self.snapshot.layout.claims_of(self.device);
-                claims.any(is)
-            }
-            Scope::Pod | Scope::Pods => self.members.iter().filter_map(|it| it.claim).any(is),
+        match self.object.is_place {
+            true => self.snapshot.layout.claims_of(self.device).any(is),
+            false => self.members.iter().filter_map(|it| it.claim).any(is),
         }
     }
 
@@ -119,12 +111,9 @@ impl<'a> OfDevice<'a> {
     #[inline]
     pub(crate) fn always_answers(&self, readings: &[DeviceReading]) -> bool {
         let holdings = &self.snapshot.holdings;
-        let is_split =
-            self.object.scope == Scope::Pod && self.snapshot.policy.shared == Shared::Split;
         let mut readings = readings.iter();
         self.shares.is_none()
             && !self.repeated.contains(&true)
-            && !is_split
             && self.any_claim(|claim| holdings.holds_always(claim))
             && readings
                 .all(|it| !it.is_missing() && it.active.is_some() && it.at >= self.object.created)
@@ -148,22 +137,17 @@ impl<'a> OfDevice<'a> {
             let is_awaited =
                 |claim| holdings.get(claim).is_current && holdings.holds(claim, instant);
             return Outcome::Without(match self.any_claim(is_awaited) {
-                true if self.is_lost() => ReadingOutcome::Lost,
                 true => ReadingOutcome::Missing,
                 false if seen.is_missing() => ReadingOutcome::NoReading,
                 false => ReadingOutcome::Outside,
             });
         }
         let is_held = self.any_claim(|claim| holdings.holds(claim, instant));
-        let is_member = match self.object.scope {
-            Scope::Devices => is_held || !self.is_displaced(instant),
-            Scope::Pod | Scope::Pods => is_held,
-        };
-        if !is_member {
+        if !is_held && (!self.object.is_place || self.is_displaced(instant)) {
             return Outcome::Without(ReadingOutcome::Outside);
         }
         Outcome::Answers {
-            reading: self.own_share(instant, *seen),
+            reading: self.own_share(*seen),
             is_held,
         }
     }
@@ -179,13 +163,11 @@ impl<'a> OfDevice<'a> {
         lines > 0 && lines == layout.lines_of(self.device).len()
     }
 
-    /// The part of a device's reading that belongs to the object: what its processes report,
-    /// or what is configured for pods that share it.
+    /// The part of a device's reading that belongs to the object, if its processes report one.
     #[inline]
-    fn own_share(&self, instant: i64, mut reading: DeviceReading) -> DeviceReading {
-        let (snapshot, policy) = (self.snapshot, &self.snapshot.policy);
+    fn own_share(&self, mut reading: DeviceReading) -> DeviceReading {
         let share = self.shares.and_then(|signal| {
-            let share = snapshot.share(self.members, signal, &reading)?;
+            let share = self.snapshot.share(self.members, signal, &reading)?;
             let value = self.inputs.shown_by().next();
             let is_percent = value == Some(DeviceValue::MemoryUsedPercent);
             Some(if is_percent {
@@ -194,21 +176,8 @@ impl<'a> OfDevice<'a> {
                 share
             })
         });
-        if let Some(share) = share {
-            reading.value = share;
-        } else if self.object.scope == Scope::Pod && policy.shared == Shared::Split {
-            let claims = snapshot.layout.claims_of(self.device);
-            let holders = claims.filter(|claim| snapshot.holdings.holds(*claim, instant));
-            reading.value /= holders.count().max(1) as f64;
-        }
+        reading.value = share.unwrap_or(reading.value);
         reading
-    }
-
-    /// Whether the device has not been reported for longer than a window while another
-    /// device of its exporter was.
-    fn is_lost(&self) -> bool {
-        let is_lost = || self.snapshot.is_lost_in(self.device, self.inputs);
-        *self.is_lost.get_or_init(is_lost)
     }
 
     /// Its last reading, and that reading's weight.

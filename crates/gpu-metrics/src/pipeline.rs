@@ -12,9 +12,9 @@ use apimachinery::time::Timestamp;
 use crate::batch::Batch;
 use crate::inventory::Inventory;
 use crate::layout::Layout;
-use crate::policy::{Activity, ActivityCondition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::policy::{DeviceValue, Measure, MetricSpec, Policy};
 use crate::reads::Reads;
-use crate::signal::{SignalId, SignalSpec};
+use crate::signal::{SignalId, SignalSpec, Unit};
 use crate::snapshot::Snapshot;
 use crate::store::{IntakeReport, PROFILING, Store};
 
@@ -41,6 +41,7 @@ pub struct Settings {
 /// Batches in, snapshots out.
 #[derive(Debug)]
 pub struct Pipeline {
+    settings: Settings,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
     signals: Vec<SignalId>,
@@ -57,15 +58,22 @@ impl Pipeline {
     /// An empty pipeline.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let policy = Arc::new(settings.policy);
-        let signals: Vec<SignalId> = settings.signals.iter().map(|spec| spec.id).collect();
+        let policy = Arc::new(settings.policy.clone());
+        let mut specs = settings.signals.clone();
+        for spec in &mut specs {
+            if spec.unit == Unit::Percent && policy.percent_as_ratio == Some(true) {
+                spec.unit = Unit::Ratio;
+            }
+        }
+        let signals: Vec<SignalId> = specs.iter().map(|spec| spec.id).collect();
         let count = signals.iter().map(|id| id.index() + 1).max().unwrap_or(0);
         let needed = needed_of_whole_gpus(&policy, &settings.metrics);
-        let store = Store::new(Arc::clone(&policy), settings.signals, needed);
+        let store = Store::new(Arc::clone(&policy), specs, needed);
         Self {
             reads: Reads::new(count, store.back_ms()),
             policy,
-            metrics: settings.metrics.into(),
+            metrics: settings.metrics.clone().into(),
+            settings,
             signals,
             store,
             began: None,
@@ -105,34 +113,22 @@ impl Pipeline {
         self.reads.asked(now);
         self.began.get_or_insert(now);
         self.store.advance(now);
-        let report = self.store.take(batch, now);
-        if report.accepted + report.invalid > 0 {
-            self.reads.sampled(batch.signal);
-        }
-        report
+        self.store.take(batch, now)
     }
 
     /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
     pub fn answered(&mut self, signal: SignalId, now: Timestamp) {
-        let has_series = self.store.has_signal(signal);
-        self.reads.answered(signal, now, has_series);
+        self.reads.answered(signal, now);
     }
 
-    /// Removes all samples if the clock was set back, because they lie in the future. Then
-    /// [`Pipeline::range`] is that of a start again.
+    /// Starts over if the clock was set back: all samples lie in the future.
     pub fn start_over_if_set_back(&mut self, now: Timestamp) {
         if now.millis() + BACK_MS < self.reads.latest().millis() {
-            self.store.clear();
-            self.reads.start_over();
-            self.swept = Timestamp::MIN;
-            self.began = None;
+            *self = Self {
+                began: Some(now),
+                ..Self::new(self.settings.clone())
+            };
         }
-    }
-
-    /// Whether any query was answered.
-    #[must_use]
-    pub const fn has_begun(&self) -> bool {
-        self.began.is_some()
     }
 
     /// Whether every needed signal was answered; an unanswered one delays readiness for at
@@ -180,8 +176,7 @@ impl Pipeline {
             .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
         if !is_current {
             let newest = |row: crate::grid::RowId| frame.times[row.0 as usize].newest;
-            let (lines, weight) = (self.store.lines(), self.policy.mig_weight);
-            let layout = Layout::build(lines, newest, inventory, weight);
+            let layout = Layout::build(self.store.lines(), newest, inventory);
             self.layout = Arc::new(layout);
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
@@ -192,20 +187,15 @@ impl Pipeline {
 
 /// Profiling signals that predicates or metrics need of whole GPUs too.
 fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<SignalId> {
-    let conditions = match &policy.activity {
-        Activity::OwnValueAboveZero => &[][..],
-        Activity::Any(conditions) => conditions,
-    };
-    let of_conditions = conditions.iter().filter_map(|condition| match condition {
-        ActivityCondition::Above(DeviceValue::Signal(id), _) => Some(*id),
-        ActivityCondition::Above(..) | ActivityCondition::Allocated => None,
-    });
     let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
-        Measure::Devices {
-            value: DeviceValue::Signal(id),
-            ..
-        } => Some(id),
+        Measure::Devices { value, .. } => Some(value),
         _ => None,
     });
-    of_conditions.chain(of_metrics).collect()
+    let of_conditions = policy.active.iter().map(|condition| condition.value);
+    let values = of_conditions.chain(of_metrics);
+    let signals = values.filter_map(|value| match value {
+        DeviceValue::Signal(id) => Some(id),
+        _ => None,
+    });
+    signals.collect()
 }

@@ -45,7 +45,7 @@ pub(crate) struct DeviceReading {
     pub(crate) value: f64,
     /// The time of its sample.
     pub(crate) at: Timestamp,
-    /// Its weight in a mean; for memory in percent, the whole memory in MiB.
+    /// Its weight in a mean: 1; for memory in percent, the whole memory in MiB.
     pub(crate) weight: f64,
     /// Whether the device is active; `None`: the reading that decides this is missing.
     pub(crate) active: Option<bool>,
@@ -151,8 +151,7 @@ impl Snapshot {
             return self.memory_percent(device, |signal| self.field(device, signal, run));
         }
         let mut signals = self.signals_of(device, value).into_iter().flatten();
-        let weight = self.layout.devices[device as usize].weight;
-        Some((signals.find_map(|it| self.field(device, it, run))?, weight))
+        Some((signals.find_map(|it| self.field(device, it, run))?, 1.0))
     }
 
     /// The part of a device's memory that is used, percent, and the whole, by the readings of
@@ -242,7 +241,7 @@ impl Snapshot {
         }
         let signals = self.signals_of(device, value).into_iter().flatten();
         let newest = signals.filter_map(last).reduce(Reading::better)?;
-        Some((newest.value, self.layout.devices[device as usize].weight))
+        Some((newest.value, 1.0))
     }
 
     /// The reading of a device for measures with these inputs at the last instant of a run,

@@ -13,23 +13,11 @@ const LOOK_AGAIN_MS: i64 = 60_000;
 /// How often to look for unknown targets, as far back as samples may be late.
 const LOOK_BACK_EVERY_MS: i64 = 60_000;
 
-/// The reading state of a signal.
-#[derive(Clone, Copy, Debug, Default)]
-struct Read {
-    /// Until when it was read; `None`: it was never answered.
-    until: Option<Timestamp>,
-    /// When it was last answered.
-    answered: Option<Timestamp>,
-    /// Whether it had a new sample since the last answer.
-    has_new_samples: bool,
-    /// Whether it ever had a new sample.
-    had_samples: bool,
-}
-
 /// How far each signal of a Prometheus was read, and where late samples may still be.
 #[derive(Clone, Debug)]
 pub(crate) struct Reads {
-    of_signals: Vec<Read>,
+    /// By signal, when it was last answered.
+    answered: Vec<Option<Timestamp>>,
     /// How far back a start reads, milliseconds.
     back_ms: i64,
     /// The earliest time of samples that may not have been read yet.
@@ -43,7 +31,7 @@ pub(crate) struct Reads {
 impl Reads {
     pub(crate) fn new(signals: usize, back_ms: i64) -> Self {
         Self {
-            of_signals: vec![Read::default(); signals],
+            answered: vec![None; signals],
             back_ms,
             from: Timestamp::MAX,
             looked: Timestamp::MIN,
@@ -51,12 +39,14 @@ impl Reads {
         }
     }
 
+    fn last(&self, signal: SignalId) -> Option<Timestamp> {
+        self.answered.get(signal.index()).copied().flatten()
+    }
+
     pub(crate) fn range(&self, signal: SignalId, now: Timestamp, store: &Store) -> Duration {
-        let read = self.of_signals.get(signal.index());
-        let read = read.copied().unwrap_or_default();
         let fresh_ms = store.longest_fresh_ms() + store.sources.longest_lag_ms();
-        let wanted_ms = match read.until {
-            Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
+        let wanted_ms = match self.last(signal) {
+            Some(last) => now.millis() - last.min(self.from).millis() + fresh_ms,
             None => self.back_ms,
         };
         // A clock set back must not shrink the range to nothing.
@@ -66,9 +56,8 @@ impl Reads {
 
     /// Whether the last answer was long ago.
     pub(crate) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
-        let read = self.of_signals.get(signal.index());
-        read.and_then(|read| read.answered)
-            .is_none_or(|answered| now.millis() - answered.millis() >= LOOK_AGAIN_MS)
+        let last = self.last(signal);
+        last.is_none_or(|last| now.millis() - last.millis() >= LOOK_AGAIN_MS)
     }
 
     /// The evaluation time of the last query.
@@ -83,36 +72,14 @@ impl Reads {
 
     /// Whether a signal was ever answered.
     pub(crate) fn is_answered(&self, signal: SignalId) -> bool {
-        let read = self.of_signals.get(signal.index());
-        read.is_some_and(|read| read.until.is_some())
+        self.last(signal).is_some()
     }
 
-    /// Records that an answer has new samples of a signal.
-    pub(crate) fn sampled(&mut self, signal: SignalId) {
-        if let Some(read) = self.of_signals.get_mut(signal.index()) {
-            (read.has_new_samples, read.had_samples) = (true, true);
+    /// Records that a query for a signal with this evaluation time was answered.
+    pub(crate) fn answered(&mut self, signal: SignalId, now: Timestamp) {
+        if let Some(answered) = self.answered.get_mut(signal.index()) {
+            *answered = Some(now);
         }
-    }
-
-    /// Records an answer to a query with this evaluation time, and whether the signal has
-    /// series.
-    pub(crate) fn answered(&mut self, signal: SignalId, now: Timestamp, has_series: bool) {
-        if let Some(read) = self.of_signals.get_mut(signal.index()) {
-            // Without a new sample `until` stays: once the store continues, reading
-            // resumes there.
-            let stopped = !read.has_new_samples && has_series && read.had_samples;
-            *read = Read {
-                until: read.until.filter(|_| stopped).or(Some(now)),
-                answered: Some(now),
-                has_new_samples: false,
-                had_samples: read.had_samples,
-            };
-        }
-    }
-
-    /// Reads again as at a start.
-    pub(crate) fn start_over(&mut self) {
-        *self = Self::new(self.of_signals.len(), self.back_ms);
     }
 
     /// Ends a round: the next one begins at the newest sample of the target furthest

@@ -14,7 +14,7 @@ use crate::grid::instant_time;
 use crate::layout::{Member, Object};
 use crate::metric::Value;
 use crate::outcome::{OfDevice, Outcome};
-use crate::policy::{Formula, Measure};
+use crate::policy::Measure;
 use crate::reading::{Inputs, Span};
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
@@ -65,11 +65,9 @@ impl Snapshot {
         &self,
         object: &Object,
         measure: &Measure,
-        formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Option<Reasons> {
         let asked_ms = window.map(millis);
-        let formula = formula.unwrap_or(self.policy.formula);
         let (span, inputs) = (self.span(asked_ms), Inputs::of(measure));
         if *measure == Measure::OriginalAverage || object.members.is_empty() {
             return None;
@@ -78,18 +76,12 @@ impl Snapshot {
         let measures = std::slice::from_ref(measure);
         let mut tallies = Tallies::of(measures, span, &self.policy);
         let mut value = Vec::new();
-        self.add_values(
-            object,
-            &readings,
-            (measures, formula),
-            &mut tallies,
-            &mut value,
-        );
+        self.add_values(object, &readings, &mut tallies, &mut value);
         let mut devices: Vec<DeviceReasons> = Vec::new();
         self.each_device(object, &readings, |of, own| {
             let outcomes = of.outcomes(own).zip(span.instants());
             let readings = outcomes.map(|(outcome, instant)| {
-                let is_held = self.is_held_at(of.device, instant);
+                let is_held = self.holdings.is_held(&self.layout, of.device, instant);
                 explained(outcome, *measure, is_held)
             });
             devices.push(DeviceReasons {
@@ -146,7 +138,8 @@ impl Snapshot {
             if seen.is_missing() || seen.active.is_none() {
                 break;
             }
-            if seen.active == Some(true) || !self.is_held_at(device, instant) {
+            let is_held = self.holdings.is_held(&self.layout, device, instant);
+            if seen.active == Some(true) || !is_held {
                 or_longer = false;
                 break;
             }

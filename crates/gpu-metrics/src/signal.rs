@@ -1,5 +1,7 @@
 //! Signals: the physical quantities that DCGM series report.
 
+use crate::dcgm::fields::TABLE;
+
 /// Index of a signal in the table of polled signals. The built-in ones have fixed
 /// numbers; configured fields follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,14 +32,9 @@ impl SignalId {
     }
 
     /// Its unit. Configured fields have [`Unit::Plain`] here, whatever unit is configured.
-    pub(crate) const fn unit(self) -> Unit {
-        match self {
-            Self::MEM_COPY_UTIL | Self::GPU_UTIL => Unit::Percent,
-            Self::DRAM_ACTIVE | Self::GR_ENGINE_ACTIVE => Unit::Ratio,
-            Self::FB_USED | Self::FB_FREE | Self::FB_RESERVED => Unit::Mebibytes,
-            Self::POWER_USAGE => Unit::Watts,
-            _ => Unit::Plain,
-        }
+    pub(crate) fn unit(self) -> Unit {
+        let known = TABLE.get(self.index());
+        known.map_or(Unit::Plain, |(unit, ..)| *unit)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::holding::Holdings;
 use crate::layout::{ClaimId, Layout, Member, Object};
 use crate::line::Line;
 use crate::metric::Value;
-use crate::policy::{Formula, Measure, MetricSpec, Policy};
+use crate::policy::{Measure, MetricSpec, Policy};
 use crate::reading::{AHEAD_MS, Inputs, Span};
 use crate::source::LATENESS_MAX_MS;
 use crate::store::Frame;
@@ -25,17 +25,21 @@ type KindValues = Vec<Box<[Option<Value>]>>;
 /// An immutable set of values.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    pub(crate) frame: Frame,
-    pub(crate) layout: Arc<Layout>,
+    /// The readings.
+    pub frame: Frame,
+    /// Which devices belong to which object.
+    pub layout: Arc<Layout>,
     pub(crate) holdings: Holdings,
-    pub(crate) policy: Arc<Policy>,
-    metrics: Arc<[MetricSpec]>,
+    /// How readings become values.
+    pub policy: Arc<Policy>,
+    /// The metrics, in the order of their values.
+    pub metrics: Arc<[MetricSpec]>,
     /// In the order of the layout's tables; the cluster follows as a kind with one object.
     kinds: Vec<KindValues>,
 }
 
 impl Snapshot {
-    /// Computes all values with the default window and formula.
+    /// Computes all values with the default window.
     pub(crate) fn compute(
         frame: Frame,
         layout: Arc<Layout>,
@@ -69,7 +73,7 @@ impl Snapshot {
         };
         let threads = threads::for_rows(self.layout.devices.len());
         let computed = threads::map(&families, threads, of_family);
-        let kinds = self.layout.tables().len() + 1;
+        let kinds = self.layout.tables.len() + 1;
         let mut kept = vec![vec![Box::default(); self.metrics.len()]; kinds];
         for (family, of_kinds) in families.iter().zip(computed) {
             for (kept, values) in kept.iter_mut().zip(of_kinds) {
@@ -89,13 +93,17 @@ impl Snapshot {
         };
         let inputs = Inputs::of(first);
         let readings = Readings::of(self, None, inputs, span);
-        let of = (measures, self.policy.formula);
-        let of_cluster =
-            self.compute_values([self.layout.cluster()], of, inputs, span, Some(&readings));
-        let kinds = self.layout.tables().iter().map(|table| match first {
+        let of_cluster = self.compute_values(
+            [&self.layout.cluster],
+            measures,
+            inputs,
+            span,
+            Some(&readings),
+        );
+        let kinds = self.layout.tables.iter().map(|table| match first {
             // That of the cluster, whatever the object.
             Measure::OriginalAverage => of_cluster.repeat(table.objects.len()),
-            _ => self.compute_values(&table.objects, of, inputs, span, Some(&readings)),
+            _ => self.compute_values(&table.objects, measures, inputs, span, Some(&readings)),
         });
         let mut kinds: Vec<Vec<Option<Value>>> = kinds.collect();
         kinds.push(of_cluster);
@@ -107,7 +115,7 @@ impl Snapshot {
     fn compute_values<'a>(
         &self,
         objects: impl IntoIterator<Item = &'a Object>,
-        (measures, formula): (&[Measure], Formula),
+        measures: &[Measure],
         inputs: Inputs,
         span: Span,
         readings: Option<&Readings>,
@@ -123,8 +131,7 @@ impl Snapshot {
                     &own
                 }
             };
-            let of = (measures, formula);
-            self.add_values(object, readings, of, &mut tallies, &mut values);
+            self.add_values(object, readings, &mut tallies, &mut values);
         }
         values
     }
@@ -133,34 +140,10 @@ impl Snapshot {
         self.metrics.iter().map(|metric| metric.measure).collect()
     }
 
-    /// The readings.
-    #[must_use]
-    pub fn frame(&self) -> &Frame {
-        &self.frame
-    }
-
-    /// Which devices belong to which object.
-    #[must_use]
-    pub fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
-    /// The metrics, in the order of their values.
-    #[must_use]
-    pub fn metrics(&self) -> &Arc<[MetricSpec]> {
-        &self.metrics
-    }
-
     /// The default window.
     #[must_use]
     pub fn window(&self) -> Duration {
         Duration::from_millis(window_ms(&self.policy, None).unsigned_abs())
-    }
-
-    /// How readings become values.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
     }
 
     /// The values of a metric for all objects of a kind, in the order of the layout's table.
@@ -172,29 +155,27 @@ impl Snapshot {
 
     #[must_use]
     pub fn cluster_value(&self, metric: usize) -> Option<Value> {
-        let of_cluster = self.values(self.layout.tables().len(), metric);
+        let of_cluster = self.values(self.layout.tables.len(), metric);
         of_cluster.first().copied().flatten()
     }
 
-    /// Computes other values: another window or formula, or only some of an object's
-    /// devices; `None` is the default. One value for each object.
+    /// Computes other values: another window, or only some of an object's devices; `None` is
+    /// the default. One value for each object.
     #[must_use]
     pub fn evaluate(
         &self,
         objects: &[&Object],
         measure: &Measure,
-        formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
         let span = self.span(window.map(millis));
-        let formula = formula.unwrap_or(self.policy.formula);
-        let of = (std::slice::from_ref(measure), formula);
+        let of = std::slice::from_ref(measure);
         let inputs = Inputs::of(measure);
         match measure {
             // That of the cluster, whatever the object.
             Measure::OriginalAverage => {
                 let of_cluster =
-                    self.compute_values([self.layout.cluster()], of, inputs, span, None);
+                    self.compute_values([&self.layout.cluster], of, inputs, span, None);
                 of_cluster.repeat(objects.len())
             }
             _ => self.compute_values(objects.iter().copied(), of, inputs, span, None),
@@ -255,17 +236,6 @@ impl Snapshot {
         self.held().filter(is_silent).collect()
     }
 
-    /// The devices of live pods that have not been reported for longer than a window, though
-    /// their exporters report others.
-    #[must_use]
-    pub fn lost(&self) -> Vec<u32> {
-        let is_lost = |device: &u32| {
-            let is_silent = self.times(*device).is_none_or(|it| it.is_silent);
-            is_silent && self.is_lost(*device)
-        };
-        self.held().filter(is_lost).collect()
-    }
-
     /// The devices of live pods whose series have named no pod for longer than a window.
     #[must_use]
     pub fn without_labels(&self) -> Vec<u32> {
@@ -287,12 +257,5 @@ impl Snapshot {
         // The lines of processes come and go beside one without a pod.
         let is_whole = |device: &u32| !self.layout.devices[*device as usize].has_processes;
         self.held().filter(is_whole).filter(has_none).collect()
-    }
-
-    /// Whether a device has not been reported for longer than a window, while another device
-    /// of its exporter was.
-    #[must_use]
-    pub fn is_lost(&self, device: u32) -> bool {
-        self.is_lost_in(device, Inputs::of(&Measure::HeldCount))
     }
 }

@@ -4,11 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use apimachinery::time::Timestamp;
+use apimachinery::time::{Timestamp, millis};
 
-use crate::gaps::at_share;
+use crate::gaps::{Gaps, at_share};
+use crate::policy::Policy;
 use crate::signal::SignalId;
-use crate::unit::UnitEvidence;
+use crate::validity::UnitEvidence;
 
 /// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
 /// `deployment/values.yaml`), assumed while no interval of a source is known.
@@ -39,14 +40,6 @@ pub struct Source {
 /// A field of a source, by the place of its name.
 type Unit = (SourceId, SignalId, u8);
 
-/// What the values of a round show of a unit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Evidence {
-    values: UnitEvidence,
-    /// The newest sample between 0 and 1.
-    newest: Option<Timestamp>,
-}
-
 /// All sources.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -55,22 +48,9 @@ pub struct Sources {
     /// Those without lines.
     free: Vec<SourceId>,
     /// The fields whose unit this round shows.
-    round: HashMap<Unit, Evidence>,
-    /// The newest samples that contradict percents, by field.
+    round: HashMap<Unit, UnitEvidence>,
+    /// The last rounds that contradicted percents, by field.
     fractions: HashMap<Unit, Timestamp>,
-}
-
-/// What a round shows of one line of a source.
-pub(crate) struct Heard {
-    pub(crate) source: SourceId,
-    /// S by its own gaps.
-    pub(crate) scrape_ms: Option<i64>,
-    /// Its usual lateness, if it was read lately.
-    pub(crate) late_ms: Option<i64>,
-    /// The age of its first sample when that was read.
-    pub(crate) age_ms: i64,
-    /// F by S.
-    pub(crate) fresh_ms: i64,
 }
 
 impl Sources {
@@ -121,28 +101,36 @@ impl Sources {
         self.all.get(usize::from(id.0)).map_or(0, |it| it.lag_ms)
     }
 
-    /// S of a line of a source without gaps of its own.
-    pub(crate) fn scrape_ms(&self, id: SourceId) -> i64 {
-        let known = self.all.get(usize::from(id.0));
-        known.and_then(|it| it.scrape_ms).unwrap_or(ASSUMED_MS)
+    /// S of a line, milliseconds.
+    pub(crate) fn scrape_ms(&self, policy: &Policy, id: SourceId, gaps: &Gaps) -> i64 {
+        let of_source = self.all.get(usize::from(id.0)).and_then(|it| it.scrape_ms);
+        let detected = || gaps.scrape_ms(of_source.unwrap_or(ASSUMED_MS));
+        policy.scrape_interval.map_or_else(detected, millis)
     }
 
     pub(crate) fn longest_lag_ms(&self) -> i64 {
         self.all.iter().map(|it| it.latest_ms).max().unwrap_or(0)
     }
 
-    /// Measures S and L from the lines after a round. Without a line that was read lately, L
-    /// stays. Before any lateness is measured, L is the lower quartile of the ages, but not more
-    /// than F: an older sample shows silence.
-    pub(crate) fn measure(&mut self, lines: impl Iterator<Item = Heard>) {
+    /// Measures S and L from the lines after a round at `now`. Without a line that was read
+    /// less than F ago, L stays. Before any lateness is measured, L is the lower quartile of the
+    /// ages of first samples, but not more than F: an older sample shows silence.
+    pub(crate) fn measure<'a>(
+        &mut self,
+        policy: &Policy,
+        now: Timestamp,
+        lines: impl Iterator<Item = (SourceId, &'a Gaps)>,
+    ) {
         let mut of_sources = vec![(Vec::new(), Vec::new(), Vec::new()); self.all.len()];
-        for line in lines {
-            let Some((scrapes, late, ages)) = of_sources.get_mut(usize::from(line.source.0)) else {
+        for (id, gaps) in lines.filter(|(_, gaps)| gaps.measured > Timestamp::MIN) {
+            let Some((scrapes, late, ages)) = of_sources.get_mut(usize::from(id.0)) else {
                 continue;
             };
-            scrapes.extend(line.scrape_ms);
-            late.extend(line.late_ms);
-            ages.push((line.age_ms, line.fresh_ms));
+            let fresh_ms = policy.fresh_ms(self.scrape_ms(policy, id, gaps));
+            let read_ms = now.millis() - gaps.read.millis();
+            scrapes.extend(gaps.own_scrape_ms());
+            late.extend(gaps.late_ms().filter(|_| read_ms <= fresh_ms));
+            ages.push((i64::from(gaps.age_ms), fresh_ms));
         }
         for (source, (scrapes, late, ages)) in self.all.iter_mut().zip(&mut of_sources) {
             source.scrape_ms = at_share(scrapes, 1, 2).or(source.scrape_ms);
@@ -160,25 +148,17 @@ impl Sources {
 
     /// Takes a new sample of a field in percent.
     #[inline]
-    pub(crate) fn show_unit(&mut self, of: Unit, value: f64, at: Timestamp) {
+    pub(crate) fn show_unit(&mut self, of: Unit, value: f64) {
         if value > 0.0 {
-            let evidence = self.round.entry(of).or_default();
-            if evidence.values.add(value) {
-                evidence.newest = evidence.newest.max(Some(at));
-            }
+            self.round.entry(of).or_default().add(value);
         }
     }
 
     /// Ends a round: decides which fields of which sources it contradicts.
-    pub(crate) fn judge_units(&mut self) {
-        for (of, evidence) in self.round.drain() {
-            if let Some(newest) = evidence.newest
-                && evidence.values.contradicts_percents()
-            {
-                let known = self.fractions.entry(of).or_insert(newest);
-                *known = newest.max(*known);
-            }
-        }
+    pub(crate) fn judge_units(&mut self, now: Timestamp) {
+        let contradicted = self.round.drain();
+        let contradicted = contradicted.filter(|(_, values)| values.contradicts_percents());
+        self.fractions.extend(contradicted.map(|(of, _)| (of, now)));
     }
 
     /// The fields whose values between 0 and 1 contradict percents since a time: their unit
@@ -191,14 +171,5 @@ impl Sources {
         let mut all: Vec<Unit> = recent.map(|(of, _)| *of).collect();
         all.sort_unstable();
         all
-    }
-
-    /// Forgets times and units, because the clock went back.
-    pub(crate) fn clear(&mut self) {
-        self.round.clear();
-        self.fractions.clear();
-        for source in &mut self.all {
-            source.is_measured = false;
-        }
     }
 }

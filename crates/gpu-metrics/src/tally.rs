@@ -54,6 +54,10 @@ impl Tallies {
         }
     }
 
+    pub(crate) fn measures(&self) -> usize {
+        self.counts.len()
+    }
+
     fn clear(&mut self) {
         self.answering.fill(Answering::default());
         self.counted.fill(Total::default());
@@ -225,7 +229,7 @@ impl Snapshot {
         let (layout, of) = (&self.layout, &self.layout.pods[pod as usize]);
         let own = of.claims.first();
         let own = own.map(|claim| layout.claims[*claim as usize].device);
-        let device = own.or_else(|| layout.on_node(of.node.as_ref()).next());
+        let device = own.or_else(|| layout.on_node(of.pod.node.as_ref()).next());
         device.map_or(self.frame.latest_behind(), |it| self.holdings.behind(it))
     }
 
@@ -246,7 +250,7 @@ impl Snapshot {
         let of = &self.layout.pods[pod as usize];
         let time = instant_time(instant - behind, self.frame.step_ms);
         let is_early = |since: Timestamp| since.millis() + GRACE_MS > time.millis();
-        if of.running_since.is_none_or(is_early) {
+        if of.pod.running_since.is_none_or(is_early) {
             return Unseen::default();
         }
         let holds = |claim: &&u32| {

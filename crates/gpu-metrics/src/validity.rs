@@ -1,8 +1,11 @@
-//! Which raw values are readings. A range test, never an equality: sentinels
-//! lose digits on their way through Prometheus (`crate::dcgm`, "Sentinels").
+//! Which raw values are readings, and whether percents arrive as percents. A range test, never an
+//! equality: sentinels lose digits on their way through Prometheus (`crate::dcgm`, "Sentinels").
 
 use super::signal::Unit;
-use super::unit::{RATIO_MAX, Scale};
+
+/// The largest ratio: it may be slightly above 1. In percent, values from 1 to this one show
+/// no unit.
+const RATIO_MAX: f64 = 1.2;
 
 /// The smallest sentinel: DCGM's blank 32-bit integer, 2^31 − 16.
 const SMALLEST_SENTINEL: f64 = 2_147_483_632.0;
@@ -14,23 +17,44 @@ const MEBIBYTES_MAX: f64 = 1e8;
 const WATTS_MAX: f64 = 1e6;
 
 /// The reading of a raw value, in the served unit: percent for [`Unit::Percent`] and
-/// [`Unit::Ratio`]. `scale` is the unit of percents. `None`: no reading.
+/// [`Unit::Ratio`]. `None`: no reading.
 #[must_use]
-pub fn reading(unit: Unit, raw: f64, scale: Scale) -> Option<f64> {
+pub fn reading(unit: Unit, raw: f64) -> Option<f64> {
     match unit {
-        Unit::Percent if scale == Scale::Ratio => ratio(raw),
         Unit::Percent => (0.0..=100.0).contains(&raw).then_some(raw),
-        Unit::Ratio => ratio(raw),
+        Unit::Ratio => (0.0..=RATIO_MAX)
+            .contains(&raw)
+            .then(|| 100.0 * raw.min(1.0)),
         Unit::Mebibytes => (0.0..MEBIBYTES_MAX).contains(&raw).then_some(raw),
         Unit::Watts => (0.0..WATTS_MAX).contains(&raw).then_some(raw),
         Unit::Plain => (raw.abs() < SMALLEST_SENTINEL).then_some(raw),
     }
 }
 
-fn ratio(raw: f64) -> Option<f64> {
-    (0.0..=RATIO_MAX)
-        .contains(&raw)
-        .then(|| 100.0 * raw.min(1.0))
+/// The largest share of values between 0 and 1 among the values that show a unit. More of
+/// them contradict percents.
+const FRACTIONS: f64 = 0.1;
+
+/// What values of a field in percent show of its unit. A single value shows little: a
+/// genuine 1 % looks like a full 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnitEvidence {
+    percents: u32,
+    fractions: u32,
+}
+
+impl UnitEvidence {
+    #[inline]
+    pub fn add(&mut self, value: f64) {
+        self.fractions += u32::from(value > 0.0 && value < 1.0);
+        self.percents += u32::from(value > RATIO_MAX);
+    }
+
+    #[must_use]
+    pub fn contradicts_percents(self) -> bool {
+        let (fractions, percents) = (f64::from(self.fractions), f64::from(self.percents));
+        fractions > FRACTIONS * (fractions + percents)
+    }
 }
 
 #[cfg(test)]
@@ -50,21 +74,21 @@ mod tests {
         ];
         for raw in bad {
             for unit in [Unit::Percent, Unit::Ratio, Unit::Mebibytes, Unit::Watts] {
-                assert_eq!(reading(unit, raw, Scale::Percent), None, "{unit:?} {raw}");
+                assert_eq!(reading(unit, raw), None, "{unit:?} {raw}");
             }
         }
-        assert_eq!(reading(Unit::Plain, 2_147_483_632.0, Scale::Percent), None);
-        assert_eq!(reading(Unit::Plain, f64::NAN, Scale::Percent), None);
-        assert_eq!(reading(Unit::Plain, -3.0, Scale::Percent), Some(-3.0));
+        assert_eq!(reading(Unit::Plain, 2_147_483_632.0), None);
+        assert_eq!(reading(Unit::Plain, f64::NAN), None);
+        assert_eq!(reading(Unit::Plain, -3.0), Some(-3.0));
     }
 
     #[test]
     fn percent_is_valid_up_to_a_hundred_and_ratios_up_to_a_little_over_one() {
-        assert_eq!(reading(Unit::Percent, 100.0, Scale::Percent), Some(100.0));
-        assert_eq!(reading(Unit::Percent, 100.5, Scale::Percent), None);
-        assert_eq!(reading(Unit::Percent, 0.0, Scale::Percent), Some(0.0));
-        assert_eq!(reading(Unit::Ratio, 1.2, Scale::Percent), Some(100.0));
-        assert_eq!(reading(Unit::Ratio, 1.21, Scale::Percent), None);
-        assert_eq!(reading(Unit::Percent, 0.5, Scale::Ratio), Some(50.0));
+        assert_eq!(reading(Unit::Percent, 100.0), Some(100.0));
+        assert_eq!(reading(Unit::Percent, 100.5), None);
+        assert_eq!(reading(Unit::Percent, 0.0), Some(0.0));
+        assert_eq!(reading(Unit::Ratio, 1.2), Some(100.0));
+        assert_eq!(reading(Unit::Ratio, 1.21), None);
+        assert_eq!(reading(Unit::Ratio, 0.5), Some(50.0));
     }
 }

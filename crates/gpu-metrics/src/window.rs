@@ -5,8 +5,7 @@ use apimachinery::time::{Timestamp, millis};
 use crate::grid::instant_time;
 use crate::layout::Object;
 use crate::metric::Value;
-use crate::outcome::Outcome;
-use crate::policy::{Formula, Measure, Over, Policy, Reducer};
+use crate::policy::{Measure, Policy};
 use crate::reading::{AHEAD_MS, Inputs, Span};
 use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
@@ -42,26 +41,17 @@ impl Snapshot {
         }
     }
 
-    /// Adds the values of an object, one for each of `measures`, which have the same inputs.
+    /// Adds the values of an object, one for each measure of the tallies.
     pub(crate) fn add_values(
         &self,
         object: &Object,
         readings: &Readings,
-        (measures, formula): (&[Measure], Formula),
         tallies: &mut Tallies,
         to: &mut Vec<Option<Value>>,
     ) {
         self.tally(object, readings, tallies);
-        for (place, measure) in measures.iter().enumerate() {
-            let value = self.finish(tallies, place);
-            let is_plain = formula == Formula::Plain && takes_formula(measure);
-            to.push(match value.filter(|_| is_plain) {
-                Some(of) => self
-                    .mean_of_device_means(object, readings)
-                    .map(|value| Value { value, ..of }),
-                None => value,
-            });
-        }
+        let measures = 0..tallies.measures();
+        to.extend(measures.map(|place| self.finish(tallies, place)));
     }
 
     fn finish(&self, tallies: &Tallies, place: usize) -> Option<Value> {
@@ -93,37 +83,6 @@ impl Snapshot {
             window_secs: u32::try_from((covered_ms + 500) / 1000).unwrap_or(u32::MAX),
         })
     }
-
-    /// `plain`: the mean over devices of each device's mean over time.
-    fn mean_of_device_means(&self, object: &Object, readings: &Readings) -> Option<f64> {
-        let (mut sum, mut weight) = (0.0, 0.0);
-        self.each_device(object, readings, |of, own| {
-            let answers = of.outcomes(own).filter_map(|outcome| match outcome {
-                Outcome::Answers { reading, .. } if reading.active.is_some() => Some(reading.value),
-                _ => None,
-            });
-            let values: Vec<f64> = answers.collect();
-            if !values.is_empty() {
-                let share = self.layout.devices[of.device as usize].weight;
-                sum += share * (values.iter().sum::<f64>() / values.len() as f64);
-                weight += share;
-            }
-        });
-        (weight > 0.0).then(|| sum / weight)
-    }
-}
-
-/// Whether a formula changes the value of a measure: the mean over active devices.
-#[must_use]
-pub fn takes_formula(measure: &Measure) -> bool {
-    matches!(
-        measure,
-        Measure::Devices {
-            reducer: Reducer::Mean,
-            over: Over::Active,
-            ..
-        }
-    )
 }
 
 /// The metrics by index, in groups with the same readings.

@@ -102,7 +102,6 @@ pub(super) fn outcome(reading: &ExplainedReading) -> String {
         ReadingOutcome::ActivityUnknown => "active?",
         ReadingOutcome::Outside => return "outside".to_owned(),
         ReadingOutcome::Missing => return "missing".to_owned(),
-        ReadingOutcome::Lost => return "lost".to_owned(),
         ReadingOutcome::NoReading => return "none".to_owned(),
     };
     let text = format!("{} {word}", number.unwrap_or_default());

@@ -25,7 +25,7 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
     metrics.snapshot_timestamp_seconds.set([], seconds);
     metrics.series.set([], series as f64);
     let (mut held, mut silent, mut frozen) = (0, 0, 0);
-    let devices = snapshot.layout().devices.len();
+    let devices = snapshot.layout.devices.len();
     for device in (0..).take(devices) {
         held += usize::from(snapshot.is_held(device));
         let times = snapshot.times(device);
@@ -42,7 +42,7 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
         metrics.devices.set([state], count as f64);
     }
     let mean = |measure| {
-        let mut metrics = snapshot.metrics().iter();
+        let mut metrics = snapshot.metrics.iter();
         let index = metrics.position(|metric| metric.measure == measure)?;
         Some(snapshot.cluster_value(index)?.value)
     };

@@ -25,8 +25,8 @@ struct Asked {
 
 fn asked(mut scene: Scene) -> Asked {
     let snapshot = scene.snapshot();
-    let provider = GpuProvider::new(snapshot.metrics());
-    let now = snapshot.frame().now;
+    let provider = GpuProvider::new(&snapshot.metrics);
+    let now = snapshot.frame.now;
     provider.publish(Arc::new(snapshot));
     Asked { provider, now }
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
     assert_eq!(
-        error("gpu:\n  hold: 0s\n  window: 60\n"),
+        error("gpu:\n  step: 5s\n  window: 60\n"),
         r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m, or auto"#
     );
     assert_eq!(
@@ -17,7 +17,7 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
 
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_known_keys() {
-    let text = error("gpu:\n  hold: 0s\n  widnow: 1m\n");
+    let text = error("gpu:\n  step: 5s\n  widnow: 1m\n");
     let wanted = "config.yaml:3:3: gpu.widnow: unknown field `widnow`, expected one of enabled, ";
     assert!(text.starts_with(wanted), "{text}");
     let text = error("gpus: {}\n");
@@ -80,8 +80,6 @@ gpu: {window: 1500ms}
     gpu.window: "1500ms" is no whole number of seconds: write 30s or 1m
 gpu: {window: 5m, maxWindow: 1m}
     gpu.window: 5m is longer than gpu.maxWindow, 1m: raise that one or lower this one
-gpu: {average: median}
-    gpu.average: "median" is not known: write mean-of-instants or plain
 gpu: {idle: zero}
     gpu.idle: unknown field `idle`, expected one of enabled
 gpu: {step: 500ms}
@@ -92,8 +90,6 @@ gpu: {scrapeInterval: 200y}
     gpu.scrapeInterval: "200y" is out of range: write a duration
 gpu: {step: 1ms}
     gpu.step: "1ms" is out of range: write a duration
-gpu: {hold: 3d}
-    gpu.hold: "3d" is out of range: write a duration
 gpu: {maxWindow: 52w}
     gpu.maxWindow: "52w" is out of range: write a duration
 gpu: {window: 10y}
@@ -114,12 +110,12 @@ gpu: {active: {}}
     gpu.active: missing field `any`
 gpu: {active: {any: []}}
     gpu.active: needs at least one condition, such as {
-gpu: {active: {any: [allocated], all: [allocated]}}
+gpu: {active: {any: [{signal: memory_used}], all: []}}
     gpu.active.all: unknown field `all`, expected one of any
-gpu: {active: {any: [allocated, held]}}
-    gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
+gpu: {active: {any: [{signal: memory_used}, held]}}
+    gpu.active.any[1]: is not a condition, such as {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}
-    is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
+    gpu.active.any[0].signal: "power" is not known: write memory_utilization or gpu_utilization
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
     is no condition
 gpu: {active: {any: [{signal: memory_used, above: much}]}}
@@ -143,7 +139,7 @@ gpu: {metrics: [{name: a, field: DCGM_FI_DEV_FB_USED, unit: percent}]}
 gpu: {metrics: [{name: a, field: X, reducer: p95}]}
     gpu.metrics[0].reducer: "p95" is not known: write mean or sum or max
 gpu: {metrics: [{name: a, field: X, over: idle}]}
-    gpu.metrics[0].over: "idle" is not known: write active or held or all
+    gpu.metrics[0].over: "idle" is not known: write active or all
 "#;
 
 #[test]

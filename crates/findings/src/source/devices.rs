@@ -51,7 +51,7 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
 /// GPUs that are reported without a utilisation. If a query for it fails or was never
 /// answered, the series may exist, and there is no finding.
 fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
-    let (snapshot, frame) = (seen.snapshot, seen.snapshot.frame());
+    let (snapshot, frame) = (seen.snapshot, &seen.snapshot.frame);
     let is_answered =
         |signal: &SignalId| frame.is_answered(*signal) && !seen.failing.contains(signal);
     if !field.signals.iter().all(is_answered) {
@@ -59,7 +59,7 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
     }
     let (mut expected, mut without, mut mig, mut had) = (0, 0, 0, None);
     for (device, times) in seen.devices() {
-        let facts = &snapshot.layout().devices[device as usize];
+        let facts = &snapshot.layout.devices[device as usize];
         if facts.has_instances {
             continue;
         }
@@ -97,11 +97,11 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
 
 /// Running pods with GPUs that no series names, as none names another pod of their Node.
 fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
-    let layout = seen.snapshot.layout();
-    if layout.inventory().authority != InventoryOrigin::Cluster || layout.devices.is_empty() {
+    let layout = &seen.snapshot.layout;
+    if layout.inventory.authority != InventoryOrigin::Cluster || layout.devices.is_empty() {
         return None;
     }
-    let (now, nodes) = (seen.snapshot.frame().now, layout.table("nodes"));
+    let (now, nodes) = (seen.snapshot.frame.now, layout.table("nodes"));
     let is_unnamed = |device: u32| layout.claims_of(device).is_empty();
     let none_is_named = layout.claims.is_empty();
     let lacks_names = |name: &str| {
@@ -110,12 +110,14 @@ fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
             node.members.iter().all(|member| is_unnamed(member.device))
         })
     };
-    let pods = layout.pods.iter().filter(|pod| {
+    let pods = layout.pods.iter().filter(|holder| {
         let is_late = |since: Timestamp| now.millis() - since.millis() > GRACE_MS;
-        let runs = pod.is_live && pod.running_since.is_some_and(is_late);
-        runs && pod.claims.is_empty() && pod.node.as_deref().is_some_and(lacks_names)
+        let runs = holder.is_live && holder.pod.running_since.is_some_and(is_late);
+        let node = holder.pod.node.as_deref();
+        runs && holder.claims.is_empty() && node.is_some_and(lacks_names)
     });
-    let nodes: BTreeSet<&str> = pods.clone().filter_map(|pod| pod.node.as_deref()).collect();
+    let nodes = pods.clone().filter_map(|it| it.pod.node.as_deref());
+    let nodes: BTreeSet<&str> = nodes.collect();
     let with_claims = pods.clone().any(|pod| pod.is_uncounted);
     let count = pods.count();
     (count > 0).then(|| {

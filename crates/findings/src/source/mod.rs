@@ -117,14 +117,14 @@ struct HeardLine<'s> {
 impl<'s> PolledSource<'s> {
     /// The devices that are reported now.
     fn devices(self) -> impl Iterator<Item = (u32, DeviceTimes)> {
-        let devices = (0..).take(self.snapshot.layout().devices.len());
+        let devices = (0..).take(self.snapshot.layout.devices.len());
         let times = devices.filter_map(move |it| Some((it, self.snapshot.times(it)?)));
         times.filter(|(_, times)| !times.is_silent)
     }
 
     /// The lines of a device that are reported now.
     fn lines_of(self, device: u32) -> impl Iterator<Item = HeardLine<'s>> {
-        let (layout, frame) = (self.snapshot.layout(), self.snapshot.frame());
+        let (layout, frame) = (&self.snapshot.layout, &self.snapshot.frame);
         let lines = layout.lines_of(device).iter().filter_map(move |row| {
             let times = &frame.times[row.0 as usize];
             Some(HeardLine {
@@ -139,7 +139,7 @@ impl<'s> PolledSource<'s> {
     }
 
     fn lines(self) -> impl Iterator<Item = HeardLine<'s>> {
-        let devices = (0..).take(self.snapshot.layout().devices.len());
+        let devices = (0..).take(self.snapshot.layout.devices.len());
         devices.flat_map(move |device| self.lines_of(device))
     }
 }

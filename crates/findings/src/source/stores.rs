@@ -58,10 +58,10 @@ fn clock(seen: PolledSource<'_>) -> Option<Finding> {
 /// Several clusters in one store, by the names of clusters or of nodes. Labels of pods, such as
 /// `tenant`, may have the names of cluster labels: no series is of another cluster then.
 fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
-    let layout = seen.snapshot.layout();
+    let layout = &seen.snapshot.layout;
     let mut lines = layout.lines.iter().zip(&layout.device_of);
     let is_any_foreign = lines.any(|(line, device)| line.is_some() && *device == u32::MAX);
-    let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
+    let (names, nodes) = (&*layout.several_clusters, &*layout.foreign_nodes);
     let names = if is_any_foreign { names } else { &[] };
     (!names.is_empty() || !nodes.is_empty()).then(|| {
         let named = match names {
@@ -83,7 +83,7 @@ fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
 
 /// Jobs whose utilisation arrives in percent and as a ratio.
 fn units(seen: PolledSource<'_>) -> Vec<Finding> {
-    let frame = seen.snapshot.frame();
+    let frame = &seen.snapshot.frame;
     let sources = frame.sources.all();
     let unknown = frame.unknown_units.iter();
     let sources = unknown.filter_map(|(id, ..)| sources.get(usize::from(id.0)));

@@ -13,7 +13,7 @@ fn an_autoscaler_without_a_fault_has_no_finding() {
         "gpu_utilization",
         "avg_GPU_utilization",
     ] {
-        let labels = json!({"window": "2m", "formula": "plain", "model": "H100", "node": "a"});
+        let labels = json!({"window": "2m", "model": "H100", "node": "a"});
         let metric = metric("Pods", name, &labels, &average("50"));
         assert_eq!(offline(&json!([metric]), &json!({})), [""; 0], "{name}");
     }
@@ -72,8 +72,7 @@ fn gm501_names_the_metric_that_was_meant() {
 
 #[test]
 fn gm502_finds_keys_that_are_nearly_reserved_and_values_that_they_cannot_have() {
-    let wrong =
-        "windw=2m Window=2m formual=plain modle=H100 contianer=main window=soon formula=median";
+    let wrong = "windw=2m Window=2m modle=H100 contianer=main window=soon";
     let right = "window=2m modelName=H100 node=a device=nvidia0";
     for (all, wanted) in [(wrong, &["GM502"][..]), (right, &[])] {
         for label in all.split(' ') {
@@ -153,7 +152,6 @@ fn gm503_is_about_types_that_multiply_the_replicas_or_divide_by_them_twice() {
             "Object gpu_memory_used_percent average",
             "never wants more than 2",
         ),
-        ("Object gpu_utilization plain", ""),
         ("Object gpu_memory_utilization_sum average", ""),
         ("External gpu_held_count average", ""),
         ("External queue_length", ""),
@@ -161,15 +159,11 @@ fn gm503_is_about_types_that_multiply_the_replicas_or_divide_by_them_twice() {
         ("Pods gpu_memory_utilization average", ""),
     ] {
         let words: Vec<&str> = row.split(' ').collect();
-        let labels = match words.get(2) {
-            Some(&"plain") => json!({"formula": "plain"}),
-            _ => json!({}),
-        };
         let target = match words.get(2) {
             Some(&"average") => average("50"),
             _ => value.clone(),
         };
-        let metric = metric(words[0], words[1], &labels, &target);
+        let metric = metric(words[0], words[1], &json!({}), &target);
         let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), None, None);
         let found: Vec<_> = found.iter().filter(|it| it.code == "GM503").collect();
         assert_eq!(found.is_empty(), says.is_empty(), "{row}: {found:?}");

@@ -141,8 +141,8 @@ D q job=dcgm instance=b Hostname=other-1: 40,41*13
 /// does not have.
 #[test]
 fn each_case_has_its_findings() {
-    notation::check(CASES, |(mut scene, _), expected| {
-        let snapshot = scene.snapshot();
+    notation::check(CASES, &policy(50), |case, expected| {
+        let snapshot = case.scene().snapshot();
         let found = found_in(&snapshot);
         let wanted = expected.iter().map(|it| it.split(' ').next().unwrap());
         let codes = codes(&found);

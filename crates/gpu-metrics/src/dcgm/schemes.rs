@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::series::{Device, NodeName, Owner, Scheme};
+use crate::series::{Device, NodeName, Owner};
 use apimachinery::labels::Labels;
 
 /// Spellings of the GPU's UUID (`crate::dcgm`, "Labels"), compared case-insensitively.
@@ -34,50 +34,63 @@ pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
 /// The rank of the scraped pod's name.
 pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
-/// Labels that name a pod.
-struct OwnerLabels {
-    scheme: Scheme,
-    namespace: &'static str,
-    pod: &'static str,
-    /// Of the container, the best first.
-    containers: &'static [&'static str],
+/// Labels that name a pod, and where they come from (docs/numbers.md, "Whose a device is").
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerLabels {
+    pub(crate) namespace: &'static str,
+    pub(crate) pod: &'static str,
+    /// Of the container.
+    container: &'static str,
+    /// Who writes them so.
+    from: &'static str,
 }
 
-const fn by(
-    scheme: Scheme,
-    namespace: &'static str,
-    pod: &'static str,
-    containers: &'static [&'static str],
-) -> OwnerLabels {
+const fn by(labels: [&'static str; 3], from: &'static str) -> OwnerLabels {
+    let [namespace, pod, container] = labels;
     OwnerLabels {
-        scheme,
         namespace,
         pod,
-        containers,
+        container,
+        from,
     }
 }
 
-/// Containers beside an exported pod.
-const EXPORTED: &[&str] = &["exported_container", "container"];
-
-/// The first pair that a series has names its pod (docs/numbers.md, "Whose a device is").
-const OWNERS: [OwnerLabels; 5] = [
+/// The first pair that a series has names its pod, and the label after it the container. The
+/// last pair may be that of the scraped exporter.
+pub(crate) static OWNERS: [OwnerLabels; 5] = [
     by(
-        Scheme::Exported,
-        "exported_namespace",
-        "exported_pod",
-        EXPORTED,
+        ["exported_namespace", "exported_pod", "exported_container"],
+        "honor_labels: false",
     ),
-    by(Scheme::Exported, "namespace", "exported_pod", EXPORTED),
     by(
-        Scheme::Legacy,
-        "pod_namespace",
-        "pod_name",
-        &["container_name"],
+        ["namespace", "exported_pod", "exported_container"],
+        "honor_labels: false",
     ),
-    by(Scheme::Mixed, "exported_namespace", "pod", &["container"]),
-    by(Scheme::Bare, "namespace", "pod", &["container"]),
+    by(
+        ["pod_namespace", "pod_name", "container_name"],
+        "exporter before 2.0",
+    ),
+    by(
+        ["exported_namespace", "pod", "container"],
+        "endpoints discovery",
+    ),
+    by(
+        ["namespace", "pod", "container"],
+        "honor_labels: true or none in the way",
+    ),
 ];
+
+impl OwnerLabels {
+    /// Whether they may be those of the scraped exporter.
+    pub(crate) fn are_bare(&self) -> bool {
+        self.namespace == "namespace" && self.pod == "pod"
+    }
+
+    /// The labels as text.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} and {} ({})", self.namespace, self.pod, self.from)
+    }
+}
 
 /// Labels that prove that a pod holds the device: a sharing replica, a resource claim, or the
 /// UID that the exporter writes beside the pod's name (`crate::dcgm`, "Labels"). Scrape
@@ -91,8 +104,8 @@ const EXPORTER: &str = "dcgm-exporter";
 /// The owner as the labels name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The pod named, and the scheme.
-    pub owner: Option<(Owner, Scheme)>,
+    /// The pod named.
+    pub owner: Option<Owner>,
     /// Whether the labels prove that a pod holds the device.
     pub proven: bool,
 }
@@ -105,19 +118,14 @@ pub(crate) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// The labels of a scheme that name namespace and pod.
-pub(crate) fn owner_labels(scheme: Scheme) -> Option<(&'static str, &'static str)> {
-    let of = OWNERS.iter().find(|of| of.scheme == scheme)?;
-    Some((of.namespace, of.pod))
-}
-
 /// Whether a label names a pod, its namespace or its container, or proves that one holds the
 /// device. Names match case-insensitively.
 #[must_use]
 pub fn names_an_owner(label: &str) -> bool {
-    let pairs = OWNERS.iter().flat_map(|of| [of.namespace, of.pod]);
-    let containers = OWNERS.iter().flat_map(|of| of.containers);
-    let mut all = pairs.chain(containers.copied()).chain(PROOF);
+    let pairs = OWNERS
+        .iter()
+        .flat_map(|of| [of.namespace, of.pod, of.container]);
+    let mut all = pairs.chain(PROOF);
     all.any(|name| name.eq_ignore_ascii_case(label))
 }
 
@@ -126,15 +134,16 @@ pub fn names_an_owner(label: &str) -> bool {
 pub fn claim(labels: &Labels) -> Claim {
     let get = |name: &&str| value(labels, name);
     let owner = OWNERS.iter().find_map(|of| {
-        let owner = Owner {
+        let containers = [of.container, "container"];
+        Some(Owner {
             namespace: get(&of.namespace)?.into(),
             pod: get(&of.pod)?.into(),
-            container: of.containers.iter().find_map(get).map(Into::into),
-        };
-        Some((owner, of.scheme))
+            container: containers.iter().find_map(get).map(Into::into),
+            by: of,
+        })
     });
     Claim {
-        owner: owner.filter(|(it, scheme)| *scheme != Scheme::Bare || !it.pod.contains(EXPORTER)),
+        owner: owner.filter(|it| !it.by.are_bare() || !it.pod.contains(EXPORTER)),
         proven: PROOF.iter().any(|name| get(name).is_some()),
     }
 }
@@ -201,21 +210,24 @@ mod tests {
     /// What labels claim, as a text.
     fn claimed(text: &str) -> String {
         let claim = claim(&labels(text));
-        let Some((Owner { namespace, pod, .. }, scheme)) = claim.owner else {
+        let Some(Owner {
+            namespace, pod, by, ..
+        }) = claim.owner
+        else {
             return "nothing".to_owned();
         };
         let proven = if claim.proven { ", proven" } else { "" };
-        format!("{scheme:?} {namespace}/{pod}{proven}")
+        format!("{} {namespace}/{pod}{proven}", by.pod)
     }
 
     const CLAIMS: &str = "
-exported_namespace=t exported_pod=w namespace=m pod=e => Exported t/w
-exported_namespace=t namespace=m pod=w => Mixed t/w
-pod_name=w pod_namespace=t => Legacy t/w
-namespace=t pod=w container=vllm => Bare t/w
+exported_namespace=t exported_pod=w namespace=m pod=e => exported_pod t/w
+exported_namespace=t namespace=m pod=w => pod t/w
+pod_name=w pod_namespace=t => pod_name t/w
+namespace=t pod=w container=vllm => pod t/w
 container= namespace= pod= => nothing
-namespace=t pod=w vgpu=0 => Bare t/w, proven
-namespace=t pod=w pod_uid=0b7c => Bare t/w, proven
+namespace=t pod=w vgpu=0 => pod t/w, proven
+namespace=t pod=w pod_uid=0b7c => pod t/w, proven
 namespace=gpu-operator pod=dcgm-exporter-x pod_uid=5 => nothing
 ";
 

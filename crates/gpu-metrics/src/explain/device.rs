@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::devices::DeviceReport;
-use crate::layout::{ClaimId, Holder};
+use crate::layout::ClaimId;
 use crate::policy::Measure;
 use crate::reasons::DeviceReasons;
 use crate::series::MODEL_LABELS;
@@ -18,11 +18,11 @@ pub(super) fn describe(
     snapshot: &Snapshot,
     of: &DeviceReasons,
 ) -> DeviceReport {
-    let (measure, layout) = (question.measure, snapshot.layout());
+    let (measure, layout) = (question.measure, &snapshot.layout);
     let facts = &layout.devices[of.device as usize];
     let newest = snapshot.newest_line(of.device);
     let pod = |claim: ClaimId| {
-        let pod: &Holder = &layout.pods[layout.claims[claim as usize].pod as usize];
+        let pod = &layout.pods[layout.claims[claim as usize].pod as usize].pod;
         (pod, format!("{}/{}", pod.namespace, pod.name))
     };
     // Only pods in the namespace of the request may be named to the reader.
@@ -62,8 +62,8 @@ pub(super) fn describe(
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
         owner_labels: newest
-            .and_then(|line| line.scheme)
-            .map(|it| it.describe().to_owned()),
+            .and_then(|line| line.owner.as_ref())
+            .map(|owner| owner.by.describe()),
         scrape_seconds: seconds(times.map_or(0, |it| it.scrape_ms)),
         fresh_seconds: seconds(times.map_or(0, |it| it.fresh_ms)),
         heard_since: times.map(|it| it.first.date()),

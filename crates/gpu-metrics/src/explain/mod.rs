@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dcgm::fields;
 use crate::devices::DeviceReport;
-use crate::policy::{Formula, Measure};
+use crate::policy::Measure;
 use crate::signal::SignalId;
 
 pub use of_group::{fields_of, meaning};
@@ -28,8 +28,6 @@ pub struct Question<'a> {
     /// The metric's name.
     pub metric: &'a str,
     pub measure: &'a Measure,
-    /// The formula in force.
-    pub formula: Formula,
     /// `pods ml/train-0`.
     pub of: &'a str,
     /// How the group's series are selected. This also decides which pods may be named.
@@ -172,8 +170,6 @@ pub enum ReadingOutcome {
     Outside,
     /// It was expected to answer and did not.
     Missing,
-    /// Its exporter has reported other devices, but not this one, for longer than a window.
-    Lost,
     /// It had no reading, and none was expected.
     NoReading,
 }

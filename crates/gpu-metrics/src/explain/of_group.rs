@@ -1,7 +1,7 @@
 //! Turns the evaluator's reasons into an explanation.
 
 use crate::metric::Value;
-use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+use crate::policy::{DeviceValue, Measure, Over, Reducer};
 use crate::reasons::Reasons;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
@@ -28,7 +28,7 @@ impl Explanation {
         let mut explanation = Self {
             metric: question.metric.to_owned(),
             of: question.of.to_owned(),
-            meaning: meaning(question.measure, question.formula),
+            meaning: meaning(question.measure),
             value: value.map(|value| ExplainedValue::of(&value, question.now)),
             no_value,
             ..Self::default()
@@ -77,7 +77,7 @@ fn window(reasons: &Reasons, snapshot: &Snapshot) -> Window {
     let numbers = reasons.instants.iter().filter(|it| it.number.is_some());
     Window {
         seconds: seconds(reasons.window_ms),
-        step_seconds: seconds(snapshot.frame().step_ms),
+        step_seconds: seconds(snapshot.frame.step_ms),
         end: reasons.end.date(),
         lag_seconds: seconds(reasons.lag_ms),
         defined: u32::try_from(numbers.count()).unwrap_or(u32::MAX),
@@ -99,10 +99,6 @@ fn notes(reasons: &Reasons, named: bool) -> Vec<String> {
         (
             at_end(ReadingOutcome::Missing),
             "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
-        ),
-        (
-            at_end(ReadingOutcome::Lost),
-            "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
         ),
         (
             at_end(ReadingOutcome::ActivityUnknown),
@@ -165,7 +161,7 @@ pub fn fields_of(measure: &Measure) -> String {
 
 /// The meaning of a number, in a sentence.
 #[must_use]
-pub fn meaning(measure: &Measure, formula: Formula) -> String {
+pub fn meaning(measure: &Measure) -> String {
     let count_of = |what: &str| format!("how many {what}, averaged over the window");
     let (value, reducer, over) = match measure {
         Measure::HeldCount => return count_of("GPUs are held by pods"),
@@ -193,7 +189,6 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         DeviceValue::PowerUsage => "power (watts)".to_owned(),
         DeviceValue::Signal(id) => field(*id).unwrap_or_else(|| "a configured field".to_owned()),
     };
-    let is_mean = matches!(reducer, Reducer::Mean);
     let reducer = match reducer {
         Reducer::Mean => "mean",
         Reducer::Sum => "sum",
@@ -201,12 +196,9 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
     };
     let over = match over {
         Over::Active => "the active GPUs",
-        Over::Held => "the GPUs held by pods",
         Over::All => "all GPUs that answer",
     };
-    let formula = match (is_mean, formula) {
-        (true, Formula::Plain) => "; each device's mean over the window first, zeros included",
-        _ => "; first over the devices at each instant, then over the instants of the window",
-    };
-    format!("{reducer} of {value} over {over}{formula}")
+    format!(
+        "{reducer} of {value} over {over}; first over the devices at each instant, then over the instants of the window"
+    )
 }

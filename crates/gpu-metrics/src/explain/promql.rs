@@ -1,16 +1,14 @@
 //! The PromQL that computes a group's number (docs/numbers.md, "The same number in
 //! PromQL").
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::dcgm::schemes::owner_labels;
-use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
+use crate::dcgm::schemes::{OWNERS, OwnerLabels};
+use crate::policy::{DeviceValue, Measure, Over, Reducer};
 use crate::reasons::{DeviceReasons, Reasons};
-use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
 use crate::snapshot::Snapshot;
-use crate::window::takes_formula;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals};
 
@@ -31,18 +29,20 @@ pub(super) fn same(
     reasons: &Reasons,
     snapshot: &Snapshot,
 ) -> Result<Promql, &'static str> {
-    let layout = snapshot.layout();
+    let layout = &snapshot.layout;
     let devices = || reasons.devices.iter();
     let facts = |of: &DeviceReasons| &layout.devices[of.device as usize];
     let lines = |of: &DeviceReasons| {
         let rows = layout.lines_of(of.device).iter();
         rows.filter_map(|row| layout.lines[row.0 as usize].as_ref())
     };
-    let schemes = devices().flat_map(lines).filter_map(|line| line.scheme);
-    let schemes: HashSet<Scheme> = schemes.collect();
+    let owners = devices()
+        .flat_map(lines)
+        .filter_map(|line| line.owner.as_ref());
+    let owners: BTreeSet<&OwnerLabels> = owners.map(|owner| owner.by).collect();
     let mut odd = devices().map(facts);
     if odd.any(|it| it.device.instance.is_some() || it.has_instances || it.has_processes)
-        || schemes.len() > 1
+        || owners.len() > 1
     {
         return Err(
             "its devices have MIG instances, parts of processes or several ways of naming pods",
@@ -62,8 +62,7 @@ pub(super) fn same(
         .filter_map(|device| Some(device.times?.fresh_ms))
         .max();
     let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
-    let scheme = schemes.into_iter().next().unwrap_or(Scheme::Exported);
-    let matchers = matchers(question, reasons, snapshot, scheme)
+    let matchers = matchers(question, reasons, snapshot, owners.first().copied())
         .ok_or("it would have to list too many names")?;
     let matchers = match matchers.is_empty() {
         true => String::new(),
@@ -72,13 +71,13 @@ pub(super) fn same(
     let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
     let number = number(question.measure, signals.first().copied(), fresh)
         .ok_or("it is not read from one known field")?;
-    let step = Duration::from_millis(snapshot.frame().step_ms.unsigned_abs());
+    let step = Duration::from_millis(snapshot.frame.step_ms.unsigned_abs());
     // Prometheus 2 includes the left end of a range, so it is a millisecond shorter.
     let (range, step) = (reasons.window_ms - 1, format_duration(step));
     Ok(Promql {
         query: format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])"),
         time: reasons.end.to_string(),
-        leaves_out: Some(leaves_out(question, snapshot)),
+        leaves_out: Some(leaves_out(snapshot)),
     })
 }
 
@@ -114,11 +113,8 @@ fn number(
     })
 }
 
-fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> String {
-    if question.formula == Formula::Plain && takes_formula(question.measure) {
-        return "the formula plain: the query gives mean-of-instants".to_owned();
-    }
-    if snapshot.policy().activity != Activity::OwnValueAboveZero {
+fn leaves_out(snapshot: &Snapshot) -> String {
+    if !snapshot.policy.active.is_empty() {
         return "the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned();
     }
     LEFT_OUT.to_owned()
@@ -163,20 +159,15 @@ fn matchers(
     question: &Question<'_>,
     reasons: &Reasons,
     snapshot: &Snapshot,
-    scheme: Scheme,
+    by: Option<&OwnerLabels>,
 ) -> Option<Vec<String>> {
     let of_held = matches!(
         question.measure,
-        Measure::HeldCount
-            | Measure::ActiveCount
-            | Measure::IdleCount
-            | Measure::Devices {
-                over: Over::Held,
-                ..
-            }
+        Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount
     );
-    let layout = snapshot.layout();
-    let (namespace_label, pod_label) = owner_labels(scheme)?;
+    let layout = &snapshot.layout;
+    let by = by.unwrap_or(&OWNERS[0]);
+    let (namespace_label, pod_label) = (by.namespace, by.pod);
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
         Selected::All => Vec::new(),
@@ -188,7 +179,7 @@ fn matchers(
             let members = reasons.devices.iter().flat_map(|device| &device.members);
             let claims = members.filter_map(|member| member.claim);
             let pods = claims.map(|claim| layout.claims[claim as usize].pod);
-            let pods = few(pods.map(|pod| layout.pods[pod as usize].name.to_string()))?;
+            let pods = few(pods.map(|pod| layout.pods[pod as usize].pod.name.to_string()))?;
             vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
         }
         Selected::Devices => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{DeviceFacts, Layout, Named};
 use crate::dcgm::schemes;
 use crate::line::Line;
-use crate::policy::MigWeight;
 use crate::series::Device;
 
 /// A line on its node.
@@ -14,7 +13,7 @@ type Placed<'a> = (Option<&'a Arc<str>>, &'a Device, &'a Named<'a>);
 impl Layout {
     /// Groups lines into devices, in the order of their nodes and UUIDs: a UUID on a node, and
     /// MIG instances of it. A line without a node joins the first device of its UUID.
-    pub(super) fn find_devices(&mut self, lines: &[&Named<'_>], mig_weight: MigWeight) {
+    pub(super) fn find_devices(&mut self, lines: &[&Named<'_>]) {
         let mut sorted = lines.to_vec();
         sorted.sort_by_cached_key(|named| {
             let uuid = &named.line.device.uuid;
@@ -47,12 +46,12 @@ impl Layout {
         let mut boards: Vec<_> = boards.map(|lines| (node_of(&lines[0]), lines)).collect();
         boards.sort_by_cached_key(|(node, _)| (node.map(|it| beginning(it)), *node));
         for (node, lines) in boards {
-            self.add_board(node, lines, mig_weight);
+            self.add_board(node, lines);
         }
     }
 
     /// Adds a GPU, its MIG instances, or both.
-    fn add_board(&mut self, node: Option<&Arc<str>>, lines: &[Placed<'_>], mig_weight: MigWeight) {
+    fn add_board(&mut self, node: Option<&Arc<str>>, lines: &[Placed<'_>]) {
         let board = self.devices.len();
         for lines in lines.chunk_by(|one, other| one.1 == other.1) {
             let device = lines[0].1;
@@ -67,10 +66,6 @@ impl Layout {
                 node: node.cloned(),
                 board: u32::try_from(board).unwrap_or(u32::MAX),
                 has_instances: false,
-                weight: match mig_weight {
-                    MigWeight::Equal => 1.0,
-                    MigWeight::Slices => f64::from(device.slices()),
-                },
                 has_processes: lines.iter().any(|(.., named)| named.line.is_process),
                 lines: start..self.order.len(),
                 claims: 0..0,

@@ -24,7 +24,6 @@ pub use self::pods::{Claim, Holder};
 use crate::grid::RowId;
 use crate::inventory::{Inventory, ObjectKind, Pod};
 use crate::line::Line;
-use crate::policy::MigWeight;
 use crate::series::Device;
 
 /// Index of a claim.
@@ -43,8 +42,6 @@ pub struct DeviceFacts {
     pub board: u32,
     /// Whether it is a GPU with MIG instances.
     pub has_instances: bool,
-    /// Weight in means.
-    pub weight: f64,
     /// Whether lines of processes report shares of it.
     pub has_processes: bool,
     lines: Range<usize>,
@@ -58,25 +55,14 @@ pub struct Member {
     pub claim: Option<ClaimId>,
 }
 
-/// The readings that belong to an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// Those of devices that the pod holds.
-    Pod,
-    /// Those of devices that its pods hold.
-    #[default]
-    Pods,
-    /// Those of its devices, held or not.
-    Devices,
-}
-
 /// An object with its devices, which are evaluated together.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     pub namespace: Option<Arc<str>>,
     pub name: Arc<str>,
     pub labels: Labels,
-    pub scope: Scope,
+    /// Whether it has devices, held or not; otherwise it has those that its pods hold.
+    pub is_place: bool,
     pub members: Vec<Member>,
     /// Its live pods that request GPUs.
     pub pods: Vec<PodId>,
@@ -125,13 +111,14 @@ pub struct Layout {
     /// The device of each line; `u32::MAX`: it is of another cluster.
     pub device_of: Vec<u32>,
     order: Vec<RowId>,
-    tables: Vec<KindTable>,
-    cluster: Object,
+    pub tables: Vec<KindTable>,
+    /// All devices of the cluster as one object.
+    pub cluster: Object,
     /// The nodes of lines of other clusters, as these name them.
-    foreign_nodes: Vec<Arc<str>>,
+    pub foreign_nodes: Vec<Arc<str>>,
     /// The clusters that series name, if they are several.
-    several_clusters: Vec<Arc<str>>,
-    inventory: Arc<Inventory>,
+    pub several_clusters: Vec<Arc<str>>,
+    pub inventory: Arc<Inventory>,
 }
 
 /// A line with what it names.
@@ -157,7 +144,6 @@ impl Layout {
         lines: impl Iterator<Item = (RowId, &'a Arc<Line>)>,
         newest: impl Fn(RowId) -> Timestamp,
         inventory: &Arc<Inventory>,
-        mig_weight: MigWeight,
     ) -> Self {
         let lines: Vec<(RowId, &Arc<Line>)> = lines.collect();
         let nodes = NodeNames::of(inventory);
@@ -174,7 +160,7 @@ impl Layout {
             }
         });
         let named: Vec<Named<'_>> = named.collect();
-        let foreign = Foreign::among(&named, inventory);
+        let foreign = Foreign::among(&named);
         let mut layout = Self {
             foreign_nodes: foreign.nodes(),
             several_clusters: foreign.several(),
@@ -188,7 +174,7 @@ impl Layout {
         }
         let local = named.iter().filter(|named| !foreign.is(named));
         let local: Vec<&Named<'_>> = local.collect();
-        layout.find_devices(&local, mig_weight);
+        layout.find_devices(&local);
         layout.find_claims(&local, inventory);
         layout.find_objects(inventory);
         layout.inventory = Arc::clone(inventory);
@@ -207,13 +193,6 @@ impl Layout {
     pub fn claims_of(&self, device: u32) -> Range<ClaimId> {
         let of = self.devices.get(device as usize);
         of.map_or(0..0, |it| it.claims.clone())
-    }
-
-    /// The other devices on a device's node.
-    pub(crate) fn neighbours(&self, device: u32) -> impl Iterator<Item = u32> {
-        let of = self.devices.get(device as usize);
-        let devices = of.map_or(0..0, |it| self.on_node(it.node.as_ref()));
-        devices.filter(move |other| *other != device)
     }
 
     /// The devices on a node.
@@ -241,33 +220,5 @@ impl Layout {
     pub fn table(&self, resource: &str) -> Option<(usize, &KindTable)> {
         let mut tables = self.tables.iter().enumerate();
         tables.find(|(_, table)| table.kind.resource.as_ref() == resource)
-    }
-
-    #[must_use]
-    pub fn tables(&self) -> &[KindTable] {
-        &self.tables
-    }
-
-    /// All devices of the cluster as one object.
-    #[must_use]
-    pub fn cluster(&self) -> &Object {
-        &self.cluster
-    }
-
-    #[must_use]
-    pub fn inventory(&self) -> &Inventory {
-        &self.inventory
-    }
-
-    /// The clusters that series name, if they are several.
-    #[must_use]
-    pub fn several_clusters(&self) -> &[Arc<str>] {
-        &self.several_clusters
-    }
-
-    /// The nodes of other clusters in the store, by the names in their series.
-    #[must_use]
-    pub fn foreign_nodes(&self) -> &[Arc<str>] {
-        &self.foreign_nodes
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::time::Timestamp;
 
-use super::{Holder, KindTable, Layout, Member, Object, PodId, Scope};
+use super::{Holder, KindTable, Layout, Member, Object, PodId};
 use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind};
 
 /// The place of the pods in the tables under construction.
@@ -32,7 +32,7 @@ impl Layout {
     pub(super) fn find_objects(&mut self, inventory: &Inventory) {
         let mut objects = Objects::of(inventory);
         let mut cluster = Object {
-            scope: Scope::Devices,
+            is_place: true,
             created: Timestamp::MIN,
             ..Object::default()
         };
@@ -90,19 +90,20 @@ impl<'a> Objects<'a> {
     }
 
     /// Adds the devices of a pod, or the GPUs that it expects, to its objects.
-    fn add_pod(&mut self, pod: &'a Holder, members: &[Member], expected: Option<PodId>) {
+    fn add_pod(&mut self, holder: &'a Holder, members: &[Member], expected: Option<PodId>) {
         if members.is_empty() && expected.is_none() {
             return;
         }
-        if pod.is_live && !members.is_empty() {
+        let pod = &holder.pod;
+        if holder.is_live && !members.is_empty() {
             self.tables[PODS].objects.push(Object {
                 namespace: Some(Arc::clone(&pod.namespace)),
                 name: Arc::clone(&pod.name),
                 labels: pod.labels.clone(),
-                scope: Scope::Pod,
+                is_place: false,
                 members: members.to_vec(),
                 pods: expected.into_iter().collect(),
-                created: pod.started,
+                created: holder.started(),
             });
         }
         self.add(Group::Namespace(&pod.namespace), members, expected);
@@ -161,10 +162,7 @@ impl<'a> Objects<'a> {
             namespace: namespace.cloned(),
             name: Arc::clone(name),
             labels: labels.cloned().unwrap_or_default(),
-            scope: match group {
-                Group::Node(_) => Scope::Devices,
-                Group::Namespace(_) | Group::Workload(_) => Scope::Pods,
-            },
+            is_place: matches!(group, Group::Node(_)),
             created: created.flatten().unwrap_or(Timestamp::MIN),
             ..Object::default()
         };

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 use super::nodes::is_shared;
@@ -13,7 +12,6 @@ use super::{ClaimId, Layout, Named, PodId};
 use crate::grid::RowId;
 use crate::inventory::{Inventory, InventoryOrigin, Pod};
 use crate::line::Line;
-use crate::series::Scheme;
 
 /// A pod that the series of a device name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,25 +27,24 @@ pub struct Claim {
 /// A pod that requests GPUs, or that series name.
 #[derive(Clone, Debug)]
 pub struct Holder {
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-    pub labels: Labels,
-    pub node: Option<Arc<str>>,
+    /// As the cluster has it. If the cluster does not have it, only its names and workloads
+    /// are known.
+    pub pod: Pod,
     /// Whether it lives and is not ending.
     pub is_live: bool,
-    pub started: Timestamp,
-    /// When its containers started.
-    pub running_since: Option<Timestamp>,
-    pub ended: Option<Timestamp>,
     /// How many GPUs it requests for itself; `None`: unknown, or others may hold them too.
     pub requested: Option<u32>,
     /// Whether it requests no number of GPUs.
     pub is_uncounted: bool,
     /// GPUs that it requests on a Node whose GPUs are shared and have no series.
     pub unseen_shared: u32,
-    /// Its workloads, by their place in the inventory.
-    pub owners: Vec<u32>,
     pub claims: Vec<ClaimId>,
+}
+
+impl Holder {
+    pub(crate) fn started(&self) -> Timestamp {
+        self.pod.started.unwrap_or(Timestamp::MIN)
+    }
 }
 
 /// A line that names a pod.
@@ -81,7 +78,7 @@ impl Layout {
         }
         let found = lines.iter().filter_map(|named| {
             let pod = pods.named(named)?;
-            let node = pods.holders[pod as usize].node.as_ref();
+            let node = pods.holders[pod as usize].pod.node.as_ref();
             Some(Naming {
                 device: self.device_of[named.row.0 as usize],
                 pod,
@@ -116,10 +113,10 @@ impl Layout {
         }
         let nodes = self.devices.iter().filter_map(|it| it.node.as_ref());
         let nodes: BTreeSet<&Arc<str>> = nodes.collect();
-        for pod in self.pods.iter_mut().filter(|pod| pod.unseen_shared > 0) {
-            let is_seen = pod.node.as_ref().is_some_and(|it| nodes.contains(it));
-            if is_seen || !pod.claims.is_empty() {
-                pod.unseen_shared = 0;
+        for holder in self.pods.iter_mut().filter(|it| it.unseen_shared > 0) {
+            let node = holder.pod.node.as_ref();
+            if node.is_some_and(|it| nodes.contains(it)) || !holder.claims.is_empty() {
+                holder.unseen_shared = 0;
             }
         }
     }
@@ -160,7 +157,7 @@ impl<'a> Pods<'a> {
     /// exporter, which requests no GPU.
     fn named(&mut self, named: &Named<'a>) -> Option<PodId> {
         let owner = named.line.owner.as_ref()?;
-        let is_bare = named.line.scheme == Some(Scheme::Bare) && !named.line.is_proven;
+        let is_bare = owner.by.are_bare() && !named.line.is_proven;
         let is_cluster = self.inventory.authority == InventoryOrigin::Cluster;
         match named.pod {
             Some(pod) => (!is_bare || pod.requests_gpu()).then(|| self.of(pod)),
@@ -182,26 +179,7 @@ impl<'a> Pods<'a> {
         }
         let listed = self.inventory.pods.as_ptr_range();
         let is_listed = listed.contains(&std::ptr::from_ref(pod));
-        let on_shared = pod
-            .node
-            .as_deref()
-            .is_some_and(|node| self.shared.contains(node));
-        let is_live = is_listed && pod.is_live();
-        let id = self.add(Holder {
-            namespace: Arc::clone(&pod.namespace),
-            name: Arc::clone(&pod.name),
-            labels: pod.labels.clone(),
-            node: pod.node.clone(),
-            is_live,
-            started: pod.started.unwrap_or(Timestamp::MIN),
-            running_since: pod.running_since,
-            ended: pod.ended,
-            requested: (pod.gpus > 0 && !pod.uncounted && !on_shared).then_some(pod.gpus),
-            is_uncounted: !on_shared && (pod.gpus == 0 || pod.uncounted),
-            unseen_shared: if on_shared && is_live { pod.gpus } else { 0 },
-            owners: pod.owners.clone(),
-            claims: Vec::new(),
-        });
+        let id = self.add(pod.clone(), is_listed && pod.is_live());
         self.listed.insert(pod, id);
         id
     }
@@ -211,30 +189,30 @@ impl<'a> Pods<'a> {
             return *id;
         }
         let inventory = self.inventory;
-        let is_series = inventory.authority == InventoryOrigin::Series;
         let by_name = self.by_name.get_or_init(|| Workloads::of(inventory));
-        let owners = by_name.of_pod(namespace, name);
-        let id = self.add(Holder {
+        let pod = Pod {
             namespace: Arc::clone(namespace),
             name: Arc::clone(name),
-            labels: Labels::default(),
-            node: None,
-            is_live: is_series,
-            started: Timestamp::MIN,
-            running_since: None,
-            ended: None,
-            requested: None,
-            is_uncounted: is_series,
-            unseen_shared: 0,
-            owners,
-            claims: Vec::new(),
-        });
+            owners: by_name.of_pod(namespace, name),
+            ..Pod::default()
+        };
+        let id = self.add(pod, inventory.authority == InventoryOrigin::Series);
         self.unlisted.insert((namespace, name), id);
         id
     }
 
-    fn add(&mut self, holder: Holder) -> PodId {
-        self.holders.push(holder);
+    fn add(&mut self, pod: Pod, is_live: bool) -> PodId {
+        let node = pod.node.as_deref();
+        let on_shared = node.is_some_and(|node| self.shared.contains(node));
+        let is_counted = pod.gpus > 0 && !pod.uncounted;
+        self.holders.push(Holder {
+            is_live,
+            requested: (is_counted && !on_shared).then_some(pod.gpus),
+            is_uncounted: !is_counted && !on_shared,
+            unseen_shared: if on_shared && is_live { pod.gpus } else { 0 },
+            pod,
+            claims: Vec::new(),
+        });
         u32::try_from(self.holders.len() - 1).unwrap_or(u32::MAX)
     }
 }

@@ -49,14 +49,8 @@ impl Store {
     pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
         let times = self.lines.iter().map(|slot| match slot {
             Some(slot) => LineTimes {
-                source: slot.source,
-                rank: slot.line.rank,
-                scrape_ms: self.scrape_ms(slot),
-                fresh_ms: self.fresh_ms(slot),
-                own_ms: self.own_ms(slot),
-                first: slot.first,
-                newest: slot.newest,
                 frozen: slot.movement.frozen,
+                ..slot.times
             },
             None => LineTimes::NONE,
         });
@@ -82,7 +76,7 @@ impl Store {
 }
 
 impl LineTimes {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         source: SourceId(0),
         rank: 0,
         scrape_ms: 0,

@@ -4,9 +4,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use apimachinery::labels::Labels;
-use apimachinery::time::Timestamp;
 
-use super::{IntakeReport, Known, PROFILING, Slot, Store};
+use super::{IntakeReport, Known, LineTimes, PROFILING, Slot, Store};
 use crate::frozen::Movement;
 use crate::gaps::Gaps;
 use crate::grid::RowId;
@@ -66,7 +65,7 @@ impl Store {
             let slot = self.lines[row.0 as usize].as_ref();
             let columns = self.signals.get(PERCENTS[place].index());
             slot.zip(columns).is_some_and(|(slot, columns)| {
-                let index = crate::grid::instant_from(slot.newest, self.step_ms());
+                let index = crate::grid::instant_from(slot.times.newest, self.step_ms());
                 let last = columns.last_reading(row, index, self.step_ms());
                 last.is_some_and(|last| last.at >= self.recent)
             })
@@ -96,14 +95,17 @@ impl Store {
         let line = self.intern(line);
         let source = self.sources.register(&line.source, &line.job);
         let hash = self.hash(&line);
-        let slot = Slot {
+        let mut slot = Slot {
+            times: LineTimes {
+                source,
+                rank: line.rank,
+                ..LineTimes::NONE
+            },
             line: Arc::new(line),
-            source,
-            first: Timestamp::MAX,
-            newest: Timestamp::MIN,
             gaps: Gaps::NONE,
             movement: Movement::NONE,
         };
+        slot.measure(&self.policy, &self.sources);
         let id = if let Some(id) = self.free.pop() {
             self.lines[id.0 as usize] = Some(slot);
             // Columns may still hold samples of the former line.

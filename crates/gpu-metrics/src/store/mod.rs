@@ -19,12 +19,10 @@ use crate::grid::{Columns, Reading, RowId};
 use crate::line::Line;
 use crate::policy::Policy;
 use crate::signal::{SignalId, SignalSpec, Unit};
-use crate::source::{SourceId, Sources};
-use crate::unit::Scale;
+use crate::source::Sources;
 use crate::validity;
 
 pub use self::frame::{Frame, LineTimes};
-use self::upkeep::fresh_ms;
 
 /// A sample this far in the future is an error, not clock skew.
 const FUTURE_MS: i64 = 120_000;
@@ -42,7 +40,6 @@ pub struct IntakeReport {
     pub accepted: u64,
     /// New, but no reading: sentinel, not a number, out of range.
     pub invalid: u64,
-    pub repeated: u64,
     pub too_old: u64,
     pub future: u64,
     pub new_series: u64,
@@ -65,9 +62,7 @@ enum Known {
 #[derive(Clone, Debug)]
 struct Slot {
     line: Arc<Line>,
-    source: SourceId,
-    first: Timestamp,
-    newest: Timestamp,
+    times: LineTimes,
     gaps: Gaps,
     movement: Movement,
 }
@@ -109,8 +104,8 @@ impl Store {
         specs: Vec<SignalSpec>,
         needed_whole: HashSet<SignalId>,
     ) -> Self {
-        let longest_fresh_ms = fresh_ms(&policy, crate::source::ASSUMED_MS);
-        let window_ms = millis(policy.max_window) + millis(policy.hold);
+        let longest_fresh_ms = policy.fresh_ms(crate::source::ASSUMED_MS);
+        let window_ms = millis(policy.max_window);
         let count = specs.iter().map(|spec| spec.id.index() + 1).max();
         Self {
             policy,
@@ -203,10 +198,6 @@ impl Store {
         report.too_old += start as u64;
         report.future += (sorted.len() - end) as u64;
         let (samples, step_ms) = (&sorted[start..end], self.step_ms());
-        let scale = match self.policy.percent_as_ratio {
-            Some(true) => Scale::Ratio,
-            Some(false) | None => Scale::Percent,
-        };
         let spec = self.specs.iter().find(|spec| spec.id == signal);
         let (Some(Some(slot)), Some(unit), Some(columns)) = (
             self.lines.get_mut(row.0 as usize),
@@ -224,11 +215,11 @@ impl Store {
         let mut named = samples.iter().filter(|sample| !sample.value.is_nan());
         if let Some(first) = named.next() {
             let last = named.next_back().unwrap_or(first);
-            slot.first = slot.first.min(first.at);
-            slot.newest = slot.newest.max(last.at);
+            slot.times.first = slot.times.first.min(first.at);
+            slot.times.newest = slot.times.newest.max(last.at);
         }
         // The last reading of a device that has been silent for long decides about means.
-        let value = |sample: &Sample| validity::reading(unit, sample.value, scale);
+        let value = |sample: &Sample| validity::reading(unit, sample.value);
         let last = samples.iter().rfind(|sample| value(sample).is_some());
         let last = last.map(|sample| sample.at);
         for sample in samples {
@@ -245,13 +236,13 @@ impl Store {
             }
             let is_new = is_kept && columns.put(row, reading, step_ms);
             match (is_new, value) {
-                (false, _) => report.repeated += 1,
+                (false, _) => {}
                 (true, None) => report.invalid += 1,
                 (true, Some(value)) => {
                     report.accepted += 1;
                     if unit == Unit::Percent {
-                        let of = (slot.source, signal, slot.line.rank);
-                        self.sources.show_unit(of, value, sample.at);
+                        let of = (slot.times.source, signal, slot.times.rank);
+                        self.sources.show_unit(of, value);
                     }
                 }
             }

@@ -7,17 +7,12 @@ use std::sync::Arc;
 use apimachinery::time::{Timestamp, millis};
 
 use super::{Known, Slot, Store};
-use crate::frozen::Movement;
-use crate::gaps::Gaps;
-use crate::grid::{Columns, RowId};
+use crate::grid::RowId;
 use crate::policy::Policy;
-use crate::source::{Heard, LATENESS_MAX_MS, Sources};
+use crate::source::{LATENESS_MAX_MS, Sources};
 
 /// A line that is later than its source by more has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
-
-/// How many scrape intervals a sample is valid for.
-const INTERVALS: i64 = 3;
 
 /// After a longer time without answers, and than twice the time between polls, samples are read
 /// that arrived at an unknown time.
@@ -31,51 +26,20 @@ impl Store {
         if since_ms > 0 {
             (self.round, self.pace_ms) = (now, since_ms.min(2 * OUTAGE_MS));
         }
-        self.sources.judge_units();
+        self.sources.judge_units(now);
         for slot in self.lines.iter_mut().flatten() {
             slot.gaps.measure(now, LATENESS_MAX_MS, arrived_unseen);
-            let scrape_ms = scrape_ms(&self.policy, &self.sources, slot);
-            slot.movement.judge(slot.newest, scrape_ms);
         }
-        let slots = self.lines.iter().flatten();
-        let slots = slots.filter(|slot| slot.gaps.measured > Timestamp::MIN);
-        let (policy, sources) = (&self.policy, &self.sources.clone());
-        let heard = slots.map(|slot| {
-            let read_ms = now.millis() - slot.gaps.read.millis();
-            let fresh_ms = fresh_ms(policy, scrape_ms(policy, sources, slot));
-            Heard {
-                source: slot.source,
-                scrape_ms: slot.gaps.scrape_ms(),
-                late_ms: slot.gaps.late_ms().filter(|_| read_ms <= fresh_ms),
-                age_ms: i64::from(slot.gaps.age_ms),
-                fresh_ms,
-            }
+        let lines = self.lines.iter().flatten();
+        let lines = lines.map(|slot| (slot.times.source, &slot.gaps));
+        self.sources.measure(&self.policy, now, lines);
+        let (policy, sources) = (&self.policy, &self.sources);
+        let slots = self.lines.iter_mut().flatten();
+        let fresh_ms = slots.map(|slot| {
+            slot.measure(policy, sources);
+            slot.times.fresh_ms
         });
-        self.sources.measure(heard);
-        let longest = self
-            .lines
-            .iter()
-            .flatten()
-            .map(|slot| self.fresh_ms(slot))
-            .max();
-        self.longest_fresh_ms = longest.unwrap_or(self.longest_fresh_ms);
-    }
-
-    pub(super) fn scrape_ms(&self, slot: &Slot) -> i64 {
-        scrape_ms(&self.policy, &self.sources, slot)
-    }
-
-    /// F of a line, milliseconds. A line that is later than its source is valid for as much
-    /// longer.
-    pub(super) fn fresh_ms(&self, slot: &Slot) -> i64 {
-        fresh_ms(&self.policy, self.scrape_ms(slot)) + self.own_ms(slot)
-    }
-
-    /// How much later than its source a line is, milliseconds; 0: not notably.
-    pub(super) fn own_ms(&self, slot: &Slot) -> i64 {
-        let late_ms = slot.gaps.late_ms().unwrap_or(0);
-        let own_ms = late_ms - self.sources.lag_ms(slot.source);
-        if own_ms > OWN_LATENESS_MS { own_ms } else { 0 }
+        self.longest_fresh_ms = fresh_ms.max().unwrap_or(self.longest_fresh_ms);
     }
 
     /// The largest F, milliseconds.
@@ -87,7 +51,7 @@ impl Store {
     #[must_use]
     pub fn shortest_scrape_ms(&self) -> Option<i64> {
         let slots = self.lines.iter().flatten();
-        slots.map(|slot| self.scrape_ms(slot)).min()
+        slots.map(|slot| slot.times.scrape_ms).min()
     }
 
     /// The earliest time of samples that may not have been read yet: the newest sample of the
@@ -95,20 +59,21 @@ impl Store {
     /// newest sample of all.
     pub(crate) fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
         let slots = self.lines.iter().flatten();
-        let heard = slots.map(|slot| (slot.gaps.newest, self.fresh_ms(slot)));
-        let heard = heard.filter(|(newest, _)| *newest > Timestamp::MIN);
-        let awaited = heard.clone().filter(|(newest, fresh_ms)| {
-            now.millis() - newest.millis() <= fresh_ms + LATENESS_MAX_MS
+        let heard = slots.filter(|slot| slot.gaps.newest > Timestamp::MIN);
+        let awaited = heard.clone().filter(|slot| {
+            let since_ms = now.millis() - slot.gaps.newest.millis();
+            since_ms <= slot.times.fresh_ms + LATENESS_MAX_MS
         });
-        let times = |(newest, _)| newest;
-        awaited.map(times).min().or_else(|| heard.map(times).max())
+        let newest = |slot: &Slot| slot.gaps.newest;
+        let last = || heard.clone().map(newest).max();
+        awaited.map(newest).min().or_else(last)
     }
 
     /// Removes samples that no window can use any more. Call before a batch is applied.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         let (step_ms, fresh_ms) = (self.step_ms(), self.longest_fresh_ms());
         let lag_ms = self.sources.longest_lag_ms();
-        let window_ms = millis(self.policy.max_window) + millis(self.policy.hold);
+        let window_ms = millis(self.policy.max_window);
         self.oldest =
             Timestamp::from_millis(now.millis() - window_ms - fresh_ms - step_ms - lag_ms);
         self.recent = Timestamp::from_millis(now.millis() - fresh_ms - lag_ms);
@@ -124,7 +89,7 @@ impl Store {
         let limit = now.millis() - self.back_ms();
         let mut gone = HashSet::new();
         for (place, slot) in (0..).zip(&mut self.lines) {
-            let ended = slot.take_if(|slot| slot.newest.millis() < limit);
+            let ended = slot.take_if(|slot| slot.times.newest.millis() < limit);
             if let Some(ended) = ended {
                 let hash = self.hasher.hash_one((&ended.line.labels, ended.line.rank));
                 if let Ok(known) = self.ids.find_entry(hash, |id| id.0 == place) {
@@ -135,7 +100,7 @@ impl Store {
                 self.generation += 1;
             }
         }
-        let used = self.lines.iter().flatten().map(|slot| slot.source);
+        let used = self.lines.iter().flatten().map(|slot| slot.times.source);
         self.sources.retain(&used.collect());
         self.known.retain(|_, known| match known {
             Known::Stored(row) => !gone.contains(row),
@@ -144,34 +109,17 @@ impl Store {
         });
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
+}
 
-    /// Removes all samples, because the clock went back.
-    pub(crate) fn clear(&mut self) {
-        self.signals.fill(Columns::default());
-        for slot in self.lines.iter_mut().flatten() {
-            (slot.gaps, slot.movement) = (Gaps::NONE, Movement::NONE);
-            (slot.first, slot.newest) = (Timestamp::MAX, Timestamp::MIN);
-        }
-        self.sources.clear();
-        self.round = Timestamp::MIN;
-        self.generation += 1;
+impl Slot {
+    /// Measures S and F. A line that is later than its source is valid for as much longer.
+    pub(super) fn measure(&mut self, policy: &Policy, sources: &Sources) {
+        let times = &mut self.times;
+        times.scrape_ms = sources.scrape_ms(policy, times.source, &self.gaps);
+        let late_ms = self.gaps.late_ms().unwrap_or(0);
+        let own_ms = late_ms - sources.lag_ms(times.source);
+        times.own_ms = if own_ms > OWN_LATENESS_MS { own_ms } else { 0 };
+        times.fresh_ms = policy.fresh_ms(times.scrape_ms) + times.own_ms;
+        self.movement.judge(times.newest, times.scrape_ms);
     }
-}
-
-fn scrape_ms(policy: &Policy, sources: &Sources, slot: &Slot) -> i64 {
-    let set = policy.scrape_interval.map(millis);
-    let of_source_ms = sources.scrape_ms(slot.source);
-    // A few gaps may be outages, or those between two scrapers.
-    let own_ms = slot.gaps.scrape_ms();
-    let own_ms = own_ms.map(|own_ms| match slot.gaps.are_few() {
-        true if own_ms > 4 * of_source_ms => of_source_ms,
-        true => own_ms.max(of_source_ms),
-        false => own_ms,
-    });
-    set.or(own_ms).unwrap_or(of_source_ms)
-}
-
-/// F by S.
-pub(super) fn fresh_ms(policy: &Policy, scrape_ms: i64) -> i64 {
-    (INTERVALS * scrape_ms).max(millis(policy.freshness))
 }

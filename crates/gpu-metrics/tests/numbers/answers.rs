@@ -24,19 +24,19 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new(snapshot: Snapshot) -> Self {
-        let now = snapshot.frame().now;
+        let now = snapshot.frame.now;
         Self { snapshot, now }
     }
 
     pub(super) fn metric(&self, name: &str) -> Option<(usize, &MetricSpec)> {
-        let mut metrics = self.snapshot.metrics().iter().enumerate();
+        let mut metrics = self.snapshot.metrics.iter().enumerate();
         metrics.find(|(_, metric)| metric.name == name)
     }
 
     /// The index of an object's kind, its own index, and the object: `pods n/p`, `nodes x`.
     fn object(&self, object: &str) -> Option<(usize, usize, &Object)> {
         let (resource, namespace, name) = parts(object)?;
-        let (kind, table) = self.snapshot.layout().table(resource)?;
+        let (kind, table) = self.snapshot.layout.table(resource)?;
         let index = table.find(namespace, name)?;
         Some((kind, index, &table.objects[index]))
     }
@@ -80,13 +80,12 @@ impl Answers {
         let question = Question {
             metric,
             measure: &spec.measure,
-            formula: self.snapshot.policy().formula,
             of: object,
             selected,
             is_narrowed: false,
             now: self.now,
         };
-        let reasons = self.snapshot.reasons(group, &spec.measure, None, None);
+        let reasons = self.snapshot.reasons(group, &spec.measure, None);
         Some(Explanation::of_group(
             &question,
             &self.snapshot,
@@ -102,9 +101,7 @@ impl Answers {
     /// Why an object has no value of a metric.
     pub(super) fn absence(&self, object: &str, metric: &str) -> Absence {
         assert_eq!(self.of(object, metric), None);
-        let group = self.group(object).unwrap();
-        let (_, spec) = self.metric(metric).unwrap();
-        self.snapshot.absence(group, &spec.measure)
+        self.snapshot.absence(self.group(object).unwrap())
     }
 }
 

@@ -163,51 +163,45 @@ impl Scene {
         self.cluster(&pods)
     }
 
-    /// Changes the cluster.
-    pub(super) fn with(mut self, change: impl FnOnce(&mut Inventory)) -> Self {
-        change(Arc::make_mut(&mut self.inventory));
-        self
-    }
-
     /// Connects a cluster with these pods: `ns/name` with their start.
     pub(super) fn cluster(mut self, pods: &[(&str, Option<f64>)]) -> Self {
-        let mut inventory = Inventory {
-            authority: InventoryOrigin::Cluster,
-            nodes: vec![object("node-1")],
-            workloads: vec![Workload {
-                created: None,
-                kind: ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
-                namespace: "n".into(),
-                name: "d".into(),
-                labels: Labels::from_pairs([("app", "d")]),
-            }],
-            ..Inventory::default()
-        };
-        for (name, started) in pods {
-            let (namespace, name) = name.split_once('/').unwrap();
-            inventory.namespaces.push(object(namespace));
-            inventory.pods.push(Pod {
-                namespace: namespace.into(),
-                name: name.into(),
-                labels: Labels::from_pairs([("app", name)]),
-                node: Some("node-1".into()),
-                phase: PodPhase::Running,
-                terminating: false,
-                started: started.map(at),
-                running_since: None,
-                ended: None,
-                gpus: 1,
-                uncounted: false,
-                daemon: false,
-                owners: vec![0],
-            });
-        }
-        inventory.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
-        inventory.namespaces.dedup_by(|a, b| a.name == b.name);
-        inventory
-            .pods
-            .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        self.inventory = Arc::new(inventory);
+        self.inventory = Arc::new(cluster(pods));
         self
     }
+}
+
+/// A cluster with these pods on one Node, all of one Deployment: `ns/name` with their start.
+pub(super) fn cluster(pods: &[(&str, Option<f64>)]) -> Inventory {
+    let mut inventory = Inventory {
+        authority: InventoryOrigin::Cluster,
+        nodes: vec![object("node-1")],
+        workloads: vec![Workload {
+            created: None,
+            kind: ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
+            namespace: "n".into(),
+            name: "d".into(),
+            labels: Labels::from_pairs([("app", "d")]),
+        }],
+        ..Inventory::default()
+    };
+    for (name, started) in pods {
+        let (namespace, name) = name.split_once('/').unwrap();
+        inventory.namespaces.push(object(namespace));
+        inventory.pods.push(Pod {
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: Labels::from_pairs([("app", name)]),
+            node: Some("node-1".into()),
+            phase: PodPhase::Running,
+            started: started.map(at),
+            gpus: 1,
+            owners: vec![0],
+            ..Pod::default()
+        });
+    }
+    inventory.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+    inventory.namespaces.dedup_by(|a, b| a.name == b.name);
+    let key = |pod: &Pod| (pod.namespace.clone(), pod.name.clone());
+    inventory.pods.sort_by_key(key);
+    inventory
 }

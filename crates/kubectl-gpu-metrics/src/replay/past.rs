@@ -11,8 +11,7 @@ use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes;
 use gpu_metrics::signal::Unit;
-use gpu_metrics::unit::{Scale, UnitEvidence};
-use gpu_metrics::validity::reading;
+use gpu_metrics::validity::{UnitEvidence, reading};
 
 use super::plan::{MOST_REPLICAS, Plan};
 
@@ -208,7 +207,7 @@ impl<'p> Gather<'p> {
             let Ok(labels) = Labels::from_json(series.labels) else {
                 continue;
             };
-            let (Some((owner, _)), Some(device)) =
+            let (Some(owner), Some(device)) =
                 (schemes::claim(&labels).owner, schemes::device(&labels))
             else {
                 continue;
@@ -270,11 +269,11 @@ impl<'p> Gather<'p> {
     }
 
     fn percent(&self, raw: f64) -> Option<f64> {
-        let scale = match self.as_ratio {
-            Some(true) => Scale::Ratio,
-            _ => Scale::Percent,
+        let unit = match self.as_ratio {
+            Some(true) if self.unit == Unit::Percent => Unit::Ratio,
+            _ => self.unit,
         };
-        reading(self.unit, raw, scale)
+        reading(unit, raw)
     }
 
     fn add(&mut self, rows: &DeviceReadings, range: Range<usize>) {

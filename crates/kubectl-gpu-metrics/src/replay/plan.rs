@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use apimachinery::duration::parse_duration;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::CLUSTER_PREFIX;
-use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
+use gpu_metrics::policy::{DeviceValue, Measure, Reducer};
 use hpa::Hpa;
 use hpa::hpa::{MetricSource, MetricTarget};
 
@@ -29,7 +29,6 @@ pub(crate) struct PlannedMetric {
     /// Whether the value is the sum over the devices; otherwise it is the mean.
     pub(crate) is_sum: bool,
     pub(crate) window: Option<Duration>,
-    pub(crate) formula: Option<Formula>,
 }
 
 /// An autoscaler that can be simulated.
@@ -51,8 +50,8 @@ const FIXED: &str = "does not divide among replicas: counts, memory in use and p
                      number of replicas and not on the demand";
 const WIDER: &str = "covers more than the namespace, or an object that is not the workload's own: \
                      its history is not read";
-const LABELS: &str = "has a label selector, which the recorded data cannot answer; only window and \
-                      formula are supported";
+const LABELS: &str = "has a label selector, which the recorded data cannot answer; only window is \
+                      supported";
 
 impl Plan {
     /// The plan of an autoscaler; `namespace` is the default for manifests without one.
@@ -85,13 +84,11 @@ impl Plan {
             let known = known.ok_or_else(|| refused(OTHER))?;
             let (value, is_sum) = utilization(&known.measure).ok_or_else(|| refused(FIXED))?;
             utilizations.push(value);
-            let settings = settings(metric.source.selector());
-            let (window, formula) = settings.ok_or_else(|| refused(LABELS))?;
+            let window = window(metric.source.selector()).ok_or_else(|| refused(LABELS))?;
             asked.push(PlannedMetric {
                 reach,
                 is_sum,
                 window,
-                formula,
             });
         }
         let utilization = match utilizations.as_slice() {
@@ -185,11 +182,11 @@ fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
         .then_some((*value, *reducer == Reducer::Sum))
 }
 
-/// The window and the formula of a selector; `None` if it has other requirements too.
-fn settings(selector: Option<&LabelSelector>) -> Option<(Option<Duration>, Option<Formula>)> {
-    let (mut window, mut formula) = (None, None);
+/// The window of a selector, if it has one; `None` if it has other requirements too.
+fn window(selector: Option<&LabelSelector>) -> Option<Option<Duration>> {
+    let mut window = None;
     let Some(selector) = selector else {
-        return Some((window, formula));
+        return Some(window);
     };
     if selector.match_expressions.iter().flatten().next().is_some() {
         return None;
@@ -197,9 +194,8 @@ fn settings(selector: Option<&LabelSelector>) -> Option<(Option<Duration>, Optio
     for (key, value) in selector.match_labels.iter().flatten() {
         match key.as_str() {
             "window" => window = Some(parse_duration(value).ok()?),
-            "formula" => formula = Some(Formula::from_name(value)?),
             _ => return None,
         }
     }
-    Some((window, formula))
+    Some(window)
 }

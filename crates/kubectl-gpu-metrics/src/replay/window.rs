@@ -12,7 +12,7 @@ use gpu_metrics::dcgm::fields;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::{Pipeline, Settings};
-use gpu_metrics::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
+use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
 use gpu_metrics::signal::SignalId;
 
 use super::plan::PlannedMetric;
@@ -38,15 +38,10 @@ impl Windowed {
                 over: Over::Active,
             },
         };
-        let formula = match asked.is_sum {
-            true => Policy::default().formula,
-            false => asked.formula.unwrap_or(policy.formula),
-        };
         let policy = Policy {
             window,
             max_window: policy.max_window.max(window.unwrap_or_default()),
-            formula,
-            activity: Activity::OwnValueAboveZero,
+            active: Vec::new(),
             scrape_interval: Some(step),
             percent_as_ratio: Some(false),
             ..policy.clone()
@@ -79,7 +74,7 @@ impl Windowed {
     pub(super) fn served(&mut self, now: Timestamp) -> Vec<(u32, Value)> {
         self.pipeline.end_round();
         let snapshot = self.pipeline.publish(&self.inventory, now);
-        let Some((kind, table)) = snapshot.layout().table("pods") else {
+        let Some((kind, table)) = snapshot.layout.table("pods") else {
             return Vec::new();
         };
         let of_pods = table.objects.iter().zip(snapshot.values(kind, 0));

@@ -142,4 +142,18 @@ A job=d instance=j Hostname=node-2 p dra_claim_name=a: 80*4
 A job=d instance=j Hostname=node-2: ·*4 0*16
 B job=d instance=i Hostname=node-1 p dra_claim_name=b: ·*4 40*16
 = p held_count 1; namespace held_count 1; cluster held_count 1; p sum 40
+
+# another cluster has a pod and a node of this one's names
+window 60; pods p q
+A p job=d instance=a Hostname=node-1 cluster=east: 40*3
+B q job=d instance=b Hostname=node-1 cluster=west: 20*3
+X x job=d instance=b Hostname=node-1 cluster=west: 90*3
+Y y job=d instance=b Hostname=node-1 cluster=west: 90*3
+= clusters cluster=east cluster=west; p 40; cluster 30; cluster held_count 2
+
+# without a pod on its Node no cluster is foreign
+window 60; pods p q
+A p job=d instance=a cluster=east: 40*3
+X x job=d instance=b cluster=west: 90*3
+= clusters cluster=east cluster=west; p 40; cluster 65
 ";

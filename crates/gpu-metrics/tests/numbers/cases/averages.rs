@@ -1,4 +1,4 @@
-//! Formulas, MIG, label schemes, predicates, and what an autoscaler sees.
+//! MIG, label schemes, predicates, and what an autoscaler sees.
 
 pub(super) const TABLE: &str = "
 # the original averages the non-zero readings of the whole cluster
@@ -25,22 +25,6 @@ A p1: 99*4
 dram B p2: 0.5*4
 B p2: 70*4
 = p1 20; p2 70
-
-# MIG weights keep small instances from outvoting a GPU
-dram A GPU_I_ID=7 GPU_I_PROFILE=1g.10gb p: 0.2 0.2
-B p: 60 60
-mig equal = p 40
-mig slices = p 440/8
-
-# MIG weights change no sum
-// Of a whole GPU and nine instances of three slices the last is silent: 20 of 200 may be
-// missing.
-pods p q
-used B p instance=b: 20*13
-used 0..8 A q GPU_I_ID=# GPU_I_PROFILE=3g.40gb instance=a#: 20*13
-used A q GPU_I_ID=8 GPU_I_PROFILE=3g.40gb instance=a8: 20*5
-gpus q 9; mig equal = namespace memory_used 180
-gpus q 9; mig slices = namespace memory_used 180
 
 # four series have four schemes of labels
 A exported_namespace=t exported_pod=w1 exported_container=c gpu-operator/nvidia-dcgm-exporter-1 container=nvidia-dcgm-exporter: 30*4
@@ -77,20 +61,8 @@ gpu A p: 90*4
 engine M m GPU_I_ID=1: 0.25*4
 = p utilization 90; p 0; m utilization 25
 
-# hold keeps a flickering device in the mean
-A p: 60 0 60 0
-B p: 20*4
-hold 0 = p 30
-hold 15 = p 25
-
-# a split share is the value of the device divided by its holders
-shared split
-A p1 vgpu=0: 60*4
-A p2 vgpu=1: 60*4
-= p1 30; namespace 60
-
-# the share of a process is not split again
-shared split; pods a b
+# a process has its share of a GPU
+pods a b
 gpu A job=d instance=i: 88 88
 gpu A job=d instance=i a pod_uid=u-a vgpu=0: 61 61
 gpu A job=d instance=i b pod_uid=u-b vgpu=0: 27 27
@@ -103,10 +75,9 @@ free A job=d instance=i b pod_uid=u-b vgpu=0: 1000 1000
 A job=d instance=i: 40 40
 A job=d instance=i a pod_uid=u-a vgpu=0: 40 40
 A job=d instance=i b pod_uid=u-b vgpu=0: 40 40
-= a utilization 61; b memory_used 3000; b memory_used_percent 30; b 20
 // Groups have the sum of the shares, and the cluster has the device.
-shared whole = a utilization 61; deployment utilization 88; b memory_used 3000
-shared whole = deployment memory_used 8000; cluster memory_used 9000; b memory_used_percent 30
+= a utilization 61; deployment utilization 88; b memory_used 3000
+= deployment memory_used 8000; cluster memory_used 9000; b memory_used_percent 30
 
 # values that older exporters repeat for processes are not added up
 // 4.4.0 to 4.5.2 with UIDs of pods (`gpu_metrics::dcgm`): no line for the device itself.

@@ -1,8 +1,7 @@
 //! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
 //! utilisation), and the value. `-` is no value, `-Silent2/10` none because two of ten GPUs are
 //! silent, `46?` none or this one. `foreign` has the nodes of other clusters, `clusters` has the
-//! names of several, `lost` the lost GPUs, and `without_labels` the number of those that lost
-//! their labels. `explained p memory_utilization` is followed by a part of what is said of the
+//! names of several, and `without_labels` the number of GPUs that lost their labels. `explained p memory_utilization` is followed by a part of what is said of the
 //! first device.
 
 mod attribution;
@@ -13,6 +12,7 @@ mod values;
 
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
+use super::scene::policy;
 use gpu_metrics::absence::Absence;
 
 #[test]
@@ -29,8 +29,9 @@ fn each_case_has_its_value() {
 
 /// Checks all cases of a table.
 fn check(table: &str) {
-    notation::check(table, |(mut scene, now), values| {
-        let answers = match now {
+    notation::check(table, &policy(50), |case, values| {
+        let mut scene = case.scene();
+        let answers = match case.now {
             Some(now) => Answers::new(scene.snapshot_at(now)),
             None => scene.answers(),
         };
@@ -44,14 +45,8 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
     let words: Vec<&str> = text.split(' ').collect();
     let snapshot = &answers.snapshot;
     let told = match words[0] {
-        "foreign" => Some(snapshot.layout().foreign_nodes().join(" ")),
-        "clusters" => Some(snapshot.layout().several_clusters().join(" ")),
-        "lost" => {
-            let devices = &snapshot.layout().devices;
-            let lost = snapshot.lost().into_iter();
-            let uuids = lost.map(|device| devices[device as usize].device.uuid.to_string());
-            Some(uuids.collect::<Vec<_>>().join(" "))
-        }
+        "foreign" => Some(snapshot.layout.foreign_nodes.join(" ")),
+        "clusters" => Some(snapshot.layout.several_clusters.join(" ")),
         "without_labels" => Some(snapshot.without_labels().len().to_string()),
         "explained" => {
             let (of, part) = (words[1..3].join(" ") + " -", words[3..].join(" "));

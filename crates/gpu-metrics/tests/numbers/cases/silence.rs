@@ -1,4 +1,4 @@
-//! Devices that are missing, lost or frozen, and signals that are.
+//! Devices that are missing or frozen, and signals that are.
 
 pub(super) const TABLE: &str = "
 # a missing GPU counts as active by its last reading
@@ -33,24 +33,14 @@ G0 p job=dcgm instance=i: 40*5
 1..4 G# p job=dcgm instance=i: 40*9
 at 121 = p sum -
 
-# a field whose query fails makes no device lost
-// The exporter of node-1 is silent from 65 to 200, and from 185 on the query of utilisation
-// fails.
-window 60; pods 0..4 p#; nodes node-2; node p2 node-2; node p3 node-2
-0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 40*5
-2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 40*13
-used 0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 1*5 ·*8 1 1
-used 2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 1*15
-= namespace memory_used 4; namespace sum -
-
-# a device that never had the field is lost beside others that have it
+# a device that never had the field is missing
 // None has a profiling field.
 window 60; pods p; gpus p 8
 watts 0..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 300*15
 1..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 40*15
-= namespace sum 280
+= namespace sum -; namespace 40
 
-# a shared GPU is lost only if it is lost for each of its pods
+# a shared GPU answers for all its pods while its series name one
 // An exporter that reports one pod for each GPU names the sharing pods in turn.
 window 60; pods pA pB pC
 A pA job=dcgm instance=i: 40*5
@@ -126,11 +116,11 @@ A p job=dcgm instance=a: 40*13
 B q job=dcgm instance=b: 40*13
 at 300 = deployment -StoreBehind
 
-# a GPU that its exporter no longer reports is reported as lost
+# a GPU that its exporter no longer reports is missing
 window 60; pods p q
 A p job=dcgm instance=i: 40*5
 B q job=dcgm instance=i: 20*13
-= lost A; p sum -Lost1/1; deployment sum 20
+= p sum -Silent1/1; deployment sum -; deployment held_count 2
 
 # an exporter whose readings do not change is frozen and not silent
 window 60; pods p
@@ -150,10 +140,10 @@ A p job=dcgm instance=i: 50*80
 watts A p job=dcgm instance=i: 100,110*10
 = p 50
 
-# a device that lost its labels is missing and not lost
+# a device that lost its labels is missing
 window 60; pods 0..12 p#
 0..8 G# job=d instance=i exported_namespace=n exported_pod=p#: 59*13
 8..12 G# job=d instance=j exported_namespace=n exported_pod=p#: 59*3
 8..12 G# job=d instance=j: ·*3 59*10
-= namespace sum 708; namespace held_count 12; lost -; without_labels 4
+= namespace sum 708; namespace held_count 12; without_labels 4
 ";

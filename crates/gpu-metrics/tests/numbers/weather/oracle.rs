@@ -78,10 +78,15 @@ pub(super) struct Standing {
     pub(super) perhaps: bool,
     /// A living pod holds it.
     pub(super) held: bool,
-    /// Without a reading it is missing: a living pod holds it, and its driver never loses it.
-    pub(super) awaited: bool,
     /// The same, but its series are forgotten: its last reading is unknown.
     pub(super) forgotten: bool,
+}
+
+impl Standing {
+    /// Without a reading it is missing.
+    pub(super) fn awaited(&self) -> bool {
+        self.held && !self.forgotten
+    }
 }
 
 /// The reading of one series of a device at an instant.
@@ -212,14 +217,12 @@ impl<'a> Oracle<'a> {
             Bounds::of(newest).join(Bounds::of(last.value))
         };
         let forgotten = known.is_none() && last.at < ms(read) - FORGOTTEN + 60_000;
-        let is_awaited = held && self.world.on_device("gpus-lost", device).next().is_none();
         Some(Standing {
             value: known.unwrap_or_else(newest),
             surely: certain.is_some(),
             perhaps: known.is_some(),
             held,
-            awaited: is_awaited && !forgotten,
-            forgotten: is_awaited && forgotten,
+            forgotten: held && forgotten,
         })
     }
 

@@ -100,7 +100,7 @@ impl Oracle<'_> {
 
 /// The devices that count at an instant: they have a reading, or are missing.
 fn certain(all: &[Standing]) -> impl Iterator<Item = &Standing> {
-    all.iter().filter(|one| one.surely || one.awaited)
+    all.iter().filter(|one| one.surely || one.awaited())
 }
 
 /// Whether no device may be missing.
@@ -110,7 +110,7 @@ fn is_whole(all: &[Standing]) -> bool {
 
 fn sum(all: &[Standing]) -> Bounds {
     let low: f64 = certain(all).map(|one| one.value.low).sum();
-    let may = all.iter().filter(|one| one.perhaps || one.awaited);
+    let may = all.iter().filter(|one| one.perhaps || one.awaited());
     Bounds {
         low: if is_whole(all) {
             low
@@ -142,7 +142,7 @@ fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
     let (mut sum, mut count) = (of.iter().sum::<f64>(), of.len() as f64);
     let may = all
         .iter()
-        .filter(|one| (one.perhaps || one.held) && !one.surely && !one.awaited);
+        .filter(|one| (one.perhaps || one.held) && !one.surely && !one.awaited());
     let mut may: Vec<f64> = may.map(&value).collect();
     may.sort_by(f64::total_cmp);
     for value in may {
@@ -158,7 +158,7 @@ fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
 fn defined(all: &[Standing]) -> [bool; 3] {
     let (answering, missing): (Vec<&Standing>, Vec<&Standing>) = all
         .iter()
-        .filter(|one| one.perhaps || one.awaited || one.forgotten)
+        .filter(|one| one.perhaps || one.awaited() || one.forgotten)
         .partition(|one| one.perhaps);
     if answering.is_empty() {
         return [false; 3];

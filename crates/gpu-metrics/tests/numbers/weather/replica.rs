@@ -133,12 +133,12 @@ impl Replica {
     /// namespace itself, `cluster` the whole cluster.
     pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
         let snapshot = self.snapshot.as_ref()?;
-        let mut metrics = snapshot.metrics().iter();
+        let mut metrics = snapshot.metrics.iter();
         let place = metrics.position(|it| it.name == metric)?;
         let value = match resource {
             "cluster" => snapshot.cluster_value(place),
             _ => {
-                let (kind, table) = snapshot.layout().table(resource)?;
+                let (kind, table) = snapshot.layout.table(resource)?;
                 let namespace = (resource != "namespaces").then_some(NAMESPACE);
                 let index = table.find(namespace, name)?;
                 snapshot.values(kind, place)[index]
@@ -214,13 +214,11 @@ fn pod(held: &Held, workloads: &[&str]) -> Pod {
         labels: Labels::from_pairs([("app", held.workload)]),
         node: Some(held.node.as_str().into()),
         phase: PodPhase::Running,
-        terminating: false,
         started: Some(started),
         running_since: Some(started),
         ended: Some(at(held.lives.end)),
         gpus: u32::try_from(held.devices.len()).unwrap(),
-        uncounted: false,
-        daemon: false,
         owners: vec![first, first + 1],
+        ..Pod::default()
     }
 }
