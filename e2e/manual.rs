@@ -261,6 +261,42 @@ fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
     }
 }
 
+/// The anchor of a heading, as in mdBook and on hosting sites.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let text: String = heading.to_lowercase().chars().filter(kept).collect();
+    text.replace(' ', "-")
+}
+
+#[test]
+fn links_lead_to_pages_and_headings() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        for rest in text.split("](").skip(1) {
+            let link = rest.split(')').next().unwrap_or_default();
+            if link.contains("://") {
+                continue;
+            }
+            let (path, section) = link.split_once('#').unwrap_or((link, ""));
+            let mut target = root().join(&page);
+            if !path.is_empty() {
+                target = target.parent().unwrap().join(path);
+            }
+            assert!(target.exists(), "{page}: {link}");
+            if section.is_empty() {
+                continue;
+            }
+            let text = fs::read_to_string(target).unwrap();
+            let headings = text.lines().filter(|line| line.starts_with('#'));
+            let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#').trim()));
+            assert!(anchors.any(|it| it == section), "{page}: {link}");
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count}");
+}
+
 #[test]
 fn generated_pages_equal_what_generates_them() {
     for (page, argument, remedy) in [

@@ -56,7 +56,7 @@ codes! {
         GM304 Warning "the store holds series of several clusters",
         GM401 Error "a field of DCGM is missing",
         GM402 Error "series do not name the pod",
-        GM408 Error "an exporter is silent",
+        GM408 Error "an exporter sends no samples",
         GM409 Error "the readings of an exporter do not change",
         GM410 Warning "a GPU that a pod holds is no longer reported",
         GM412 Warning "a node with GPU pods has no exporter",
