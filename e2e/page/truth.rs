@@ -29,7 +29,7 @@ fn without_prometheus_the_page_shows_the_cause_and_no_number() {
     eventually("the cause", PATIENCE, || {
         browser.open(origin(&url));
         let said = browser.text("main .failure");
-        ok_if(said.contains("(unreachable)"), &said)
+        ok_if(said.contains("(unreachable: no connection"), &said)
     });
     let facts = facts(&browser);
     assert!(

@@ -14,6 +14,7 @@ use cluster_checks::inspect;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use findings::codes::{OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
+use gpu_metrics::resources::GpuResources;
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
@@ -22,13 +23,13 @@ const FIRST: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_secs(300);
 
 /// Checks the cluster until the task is cancelled.
-pub(super) async fn follow(client: Client, metrics: Arc<Metrics>) {
+pub(super) async fn follow(client: Client, gpus: GpuResources, metrics: Arc<Metrics>) {
     let mut wait = FIRST;
     loop {
         // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
         wait = EVERY;
-        match inspect(&client).await {
+        match inspect(&client, &gpus).await {
             Ok(report) => {
                 for codes in [OF_APISERVICES, OF_CONTROLLER, OF_HPAS] {
                     count_findings(&metrics, codes, &report);
@@ -64,13 +65,36 @@ mod tests {
 
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
         let client = Client::connect(&ClusterAccess::with_kubeconfig(kube.kubeconfig())).await;
-        let report = inspect(&client.unwrap()).await.unwrap();
+        let gpus = GpuResources::from_text("example.com/a100");
+        let report = inspect(&client.unwrap(), &gpus).await.unwrap();
         let codes = [OF_APISERVICES, OF_HPAS]
             .concat()
             .into_iter()
             .filter(|code| report.has_checked(code));
         let codes = codes.map(|code| code.id).collect();
         (report, codes)
+    }
+
+    #[tokio::test]
+    async fn replicas_wait_for_gpus_of_the_configured_resources() {
+        let kube = FakeKube::start().await;
+        kube.serve("v1", "pods", "Pod");
+        for resource in ["example.com/a100", "nvidia.com/gpu"] {
+            let name = resource.replace('/', "-");
+            let pod = json!({
+                "metadata": {"name": name, "namespace": "team", "uid": name},
+                "spec": {"containers": [{"name": "a", "resources": {"limits": {resource: "1"}}}]},
+                "status": {"phase": "Pending", "conditions": [{
+                    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                    "message": "Insufficient GPUs", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            });
+            kube.put("/api/v1/pods", pod);
+        }
+        let (report, _) = looked(&kube).await;
+        let waiting = report.findings.iter().filter(|it| it.code == "GM517");
+        let waiting: Vec<&str> = waiting.map(|it| &*it.object).collect();
+        assert_eq!(waiting, ["Pod team/example.com-a100"]);
     }
 
     #[tokio::test]

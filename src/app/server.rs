@@ -178,7 +178,8 @@ fn provide(
     let watches = watch(&config, &client, telemetry);
     let inventory = watches.subscribe();
     tasks.spawn("watches", watches.ended());
-    let checks = cluster_checks::follow(client.clone(), Arc::clone(metrics));
+    let gpus = config.gpu_resources.clone();
+    let checks = cluster_checks::follow(client.clone(), gpus, Arc::clone(metrics));
     tasks.spawn("checks of the cluster", checks);
     let gpus = engine::provider(&config);
     let cache = QueryCache::new(prometheus.clone(), clock::now, flags.rule_max_age);

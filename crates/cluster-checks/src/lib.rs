@@ -34,12 +34,14 @@ pub use registration::{RegisteredServers, ServerService};
 const PAGE: usize = 100;
 const MOST_PAGES: usize = 50;
 
-/// Runs the checks that the server makes in all namespaces, with the rights of `client`.
+/// Runs the checks that the server makes in all namespaces, with the rights of `client`;
+/// `gpus` are the resources of pods that are GPUs.
 ///
 /// # Errors
 /// When kube-apiserver does not answer, or does not accept the credentials.
-pub async fn inspect(client: &Client) -> Result<Report, CallError> {
+pub async fn inspect(client: &Client, gpus: &GpuResources) -> Result<Report, CallError> {
     let mut inspection = Inspection::new(client);
+    inspection.gpus = gpus.clone();
     inspection.cluster(None, false).await?;
     inspection.starts(None).await?;
     Ok(inspection.done())

@@ -1,8 +1,6 @@
 //! The rights that accounts need: those of `manifests/rbac.yaml`, with the names of the
 //! installation.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -204,25 +202,16 @@ impl Rule {
     }
 }
 
-/// `may not get, list pods, nodes; may not create tokenreviews.authentication.k8s.io`.
+/// `may not get, list pods; create tokenreviews.authentication.k8s.io`.
 fn said(missing: &[Right]) -> String {
-    let mut verbs: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for right in missing {
-        let dot = if right.group.is_empty() { "" } else { "." };
-        let mut resource = format!("{}{dot}{}", right.resource, right.group);
-        if !right.name.is_empty() {
-            resource = format!("{resource} {}", right.name);
-        }
-        verbs.entry(resource).or_default().push(&right.verb);
-    }
-    let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (resource, verbs) in verbs {
-        resources
-            .entry(verbs.join(", "))
-            .or_default()
-            .push(resource);
-    }
-    let said = resources.into_iter();
-    let said = said.map(|(verbs, of)| format!("may not {verbs} {}", of.join(", ")));
-    said.collect::<Vec<_>>().join("; ")
+    let resource = |it: &Right| {
+        let dot = if it.group.is_empty() { "" } else { "." };
+        format!("{}{dot}{} {}", it.resource, it.group, it.name)
+    };
+    let alike = missing.chunk_by(|one, other| resource(one) == resource(other));
+    let said = alike.map(|rights| {
+        let verbs: Vec<&str> = rights.iter().map(|it| &*it.verb).collect();
+        format!("{} {}", verbs.join(", "), resource(&rights[0]).trim_end())
+    });
+    format!("may not {}", said.collect::<Vec<_>>().join("; "))
 }

@@ -225,7 +225,7 @@ impl MetricTarget {
     #[must_use]
     pub fn number(self) -> f64 {
         match self {
-            Self::Value(Milli(milli)) | Self::AverageValue(Milli(milli)) => milli as f64 / 1000.0,
+            Self::Value(milli) | Self::AverageValue(milli) => milli.number(),
             Self::Utilization(percent) => f64::from(percent),
         }
     }
@@ -276,53 +276,50 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
 }
 
 fn read_metric(given: &api::MetricSpec, place: &str) -> Result<Metric, String> {
-    const TYPES: [(&str, &str); 5] = [
-        ("Pods", "pods"),
-        ("Object", "object"),
-        ("External", "external"),
-        ("Resource", "resource"),
-        ("ContainerResource", "containerResource"),
-    ];
-    let of_type = TYPES.iter().find(|(type_, _)| *type_ == given.type_);
-    let Some((_, field)) = of_type else {
-        let allowed = "Pods, Object, External, Resource or ContainerResource";
-        return Err(unknown(&format!("{place}.type"), &given.type_, allowed));
+    let of_pods = |resource: &str, container: Option<&str>| MetricSource::Resource {
+        resource: resource.to_owned(),
+        container: container.map(str::to_owned),
+    };
+    let (field, parts) = match given.type_.as_str() {
+        "Pods" => (
+            "pods",
+            given.pods.as_ref().map(|it| {
+                let metric = it.metric.clone();
+                (MetricSource::Pods { metric }, &it.target)
+            }),
+        ),
+        "Object" => (
+            "object",
+            given.object.as_ref().map(|it| {
+                let (metric, described) = (it.metric.clone(), it.described_object.clone());
+                (MetricSource::Object { metric, described }, &it.target)
+            }),
+        ),
+        "External" => (
+            "external",
+            given.external.as_ref().map(|it| {
+                let metric = it.metric.clone();
+                (MetricSource::External { metric }, &it.target)
+            }),
+        ),
+        "Resource" => {
+            let given = given.resource.as_ref();
+            (
+                "resource",
+                given.map(|it| (of_pods(&it.name, None), &it.target)),
+            )
+        }
+        "ContainerResource" => {
+            let given = given.container_resource.as_ref();
+            let parts = given.map(|it| (of_pods(&it.name, Some(&it.container)), &it.target));
+            ("containerResource", parts)
+        }
+        word => {
+            let allowed = "Pods, Object, External, Resource or ContainerResource";
+            return Err(unknown(&format!("{place}.type"), word, allowed));
+        }
     };
     let place = format!("{place}.{field}");
-    let parts = match *field {
-        "pods" => given.pods.as_ref().map(|it| {
-            let metric = it.metric.clone();
-            (MetricSource::Pods { metric }, &it.target)
-        }),
-        "object" => given.object.as_ref().map(|it| {
-            let (metric, described) = (it.metric.clone(), it.described_object.clone());
-            (MetricSource::Object { metric, described }, &it.target)
-        }),
-        "external" => given.external.as_ref().map(|it| {
-            let metric = it.metric.clone();
-            (MetricSource::External { metric }, &it.target)
-        }),
-        "resource" => given.resource.as_ref().map(|it| {
-            let (resource, container) = (it.name.clone(), None);
-            (
-                MetricSource::Resource {
-                    resource,
-                    container,
-                },
-                &it.target,
-            )
-        }),
-        _ => given.container_resource.as_ref().map(|it| {
-            let (resource, container) = (it.name.clone(), Some(it.container.clone()));
-            (
-                MetricSource::Resource {
-                    resource,
-                    container,
-                },
-                &it.target,
-            )
-        }),
-    };
     let (source, target) = parts.ok_or_else(|| format!("{place} is missing"))?;
     let target = read_target(&source, target, &format!("{place}.target"))?;
     Ok(Metric { source, target })

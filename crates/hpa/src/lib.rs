@@ -73,12 +73,6 @@ impl ControllerFlags {
         self.minor >= 36
     }
 
-    /// Whether the feature gate `HPAScaleToZero` is on by default.
-    #[must_use]
-    pub const fn scales_to_zero(&self) -> bool {
-        self.minor >= 37
-    }
-
     /// Whether an autoscaler can have tolerances of its own, by default.
     #[must_use]
     pub const fn has_own_tolerances(&self) -> bool {

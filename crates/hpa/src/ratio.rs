@@ -12,10 +12,18 @@ use apimachinery::quantity::{milli_text, parse_milli};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Milli(pub i64);
 
+impl Milli {
+    /// The number in whole units.
+    #[must_use]
+    pub const fn number(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
 impl fmt::Display for Milli {
     /// With a decimal point: `66.666`, where kubectl has `66666m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0 as f64 / 1000.0)
+        write!(f, "{}", self.number())
     }
 }
 

@@ -60,13 +60,19 @@ impl Error {
         self.kind
     }
 
-    /// The fault and the remedy for a finding, without the address and the store's text.
+    /// The fault and the remedy for a finding: the reason that the log has, without the
+    /// address and the store's text.
     #[must_use]
     pub fn finding(&self) -> (String, &'static str) {
         let label = self.kind.label();
         let how = match self.kind {
-            ErrorKind::ClockSkew => format!("{label}: {}", self.text),
-            _ => label.to_owned(),
+            ErrorKind::Denied
+            | ErrorKind::Rejected
+            | ErrorKind::ServerError
+            | ErrorKind::Credentials
+            | ErrorKind::NotAnAnswer
+            | ErrorKind::Partial => label.to_owned(),
+            _ => format!("{label}: {}", self.text),
         };
         match self.remedy {
             "" => (how, "see the server's log for the answer of Prometheus"),

@@ -271,7 +271,7 @@ fn report(
 }
 
 fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
-    let written = args.flags.written(flags);
+    let written = args.flags.written();
     [
         format!("flags of kube-controller-manager 1.{}: {written}", flags.minor),
         "the simulation assumes that demand does not depend on the replicas, is shared evenly, and \

@@ -15,7 +15,7 @@ use apimachinery::kinds::Kinds;
 use configuration::{Config, Flags};
 use findings::codes::OF_TARGETS;
 use findings::hpa::ServedMetrics;
-use findings::peers::{self, ScaledObject};
+use findings::peers;
 use findings::{Finding, Report, Skipped, config, hpa};
 use limits::file::yaml;
 
@@ -55,7 +55,6 @@ struct Checks<'f> {
     served: &'f Served,
     report: &'f mut Report,
     hpas: Vec<(Hpa, &'f str)>,
-    scaled_objects: Vec<ScaledObject>,
     rules: usize,
     /// Metrics of rules whose series are named.
     names: BTreeSet<String>,
@@ -127,7 +126,6 @@ pub(super) fn check(files: &[File], served: &Served, report: &mut Report) {
         served,
         report,
         hpas: Vec::new(),
-        scaled_objects: Vec::new(),
         rules: 0,
         names: BTreeSet::new(),
     };
@@ -162,11 +160,16 @@ impl<'f> Checks<'f> {
                 self.configuration(CONFIGURATION, &file.path, &file.text);
             }
             Some("HorizontalPodAutoscaler") => return self.autoscaler(file, document),
-            Some("ScaledObject") => self.scaled_object(document),
+            Some("ScaledObject") => {
+                let what = format!("triggers of {}", object(document));
+                let reason = "KEDA asks for them, not kube-apiserver";
+                let remedy = "check the metric of a metrics-api trigger: docs/migrate/keda.md";
+                return self.skip(what, reason, remedy);
+            }
             Some("ConfigMap") => return self.config_map(document),
             _ => return false,
         }
-        document["kind"] != "ScaledObject"
+        true
     }
 
     fn autoscaler(&mut self, file: &'f File, document: &Value) -> bool {
@@ -174,10 +177,7 @@ impl<'f> Checks<'f> {
         if version == Some("autoscaling/v1") {
             let reason = "autoscaling/v1 scales on CPU only";
             let remedy = "no action is needed: no metric of this server is in it";
-            self.report
-                .skipped
-                .insert(Skipped::new(object(document), reason, remedy));
-            return false;
+            return self.skip(object(document), reason, remedy);
         }
         let read = autoscaler(document);
         let error = read.as_ref().err().map(String::as_str);
@@ -192,19 +192,11 @@ impl<'f> Checks<'f> {
         true
     }
 
-    fn scaled_object(&mut self, document: &Value) {
-        let mut scaled_object = document.clone();
-        let metadata = scaled_object.pointer_mut("/metadata");
-        if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-            metadata.entry("namespace").or_insert("default".into());
-        }
-        self.scaled_objects.push(scaled_object);
-        let what = format!("triggers of {}", object(document));
-        let reason = "KEDA asks for them, not kube-apiserver";
-        let remedy = "check the metric of a metrics-api trigger: docs/migrate/keda.md";
-        self.report
-            .skipped
-            .insert(Skipped::new(what, reason, remedy));
+    /// Records a document that is not checked.
+    fn skip(&mut self, what: String, reason: &str, remedy: &str) -> bool {
+        let skipped = Skipped::new(what, reason, remedy);
+        self.report.skipped.insert(skipped);
+        false
     }
 
     fn config_map(&mut self, document: &Value) -> bool {
@@ -307,7 +299,7 @@ impl<'f> Checks<'f> {
             report.findings.extend(found);
         }
         let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-        let conflicts = peers::ambiguous(&all, &self.scaled_objects).into_iter();
+        let conflicts = peers::ambiguous(&all, &[]).into_iter();
         for (conflict, (_, path)) in conflicts.zip(&hpas) {
             let found = conflict.map(|finding| in_file(finding, path));
             report.findings.extend(found);

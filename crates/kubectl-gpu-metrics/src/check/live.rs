@@ -1,7 +1,5 @@
 //! Checks of a cluster, with the user's rights.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::core::{Selector, SelectorExt as _};
@@ -89,21 +87,27 @@ async fn name_holders(report: &mut Report, cluster: &Cluster) {
     }
 }
 
-/// Checks the installed server.
+/// Checks the installed server: its rights, and its data.
 async fn installed(
     inspection: &mut Inspection<'_>,
     home: Option<&ServerService>,
 ) -> Result<(), Failure> {
-    if let Some(home) = home {
-        for deployment in &behind(inspection, home).await? {
-            server(inspection, home, deployment).await;
-        }
-    } else {
-        let skipped = Skipped::new(
-            "rights of the server",
+    let unknown = match home {
+        None => Some(
             "no APIService refers to a server that answers, or to a Service with the server's label",
-            "install the server or correct its APIServices, and run check again",
-        );
+        ),
+        Some(home) => {
+            let deployments = behind(inspection, home).await?;
+            for deployment in &deployments {
+                rights(inspection, home, deployment).await;
+            }
+            let is_none = deployments.is_empty();
+            is_none.then_some("no Deployment owns the pods that the server's Service selects")
+        }
+    };
+    if let Some(reason) = unknown {
+        let remedy = "run the server in a Deployment, or correct its APIServices or the selector of its Service";
+        let skipped = Skipped::new("rights of the server", reason, remedy);
         inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     let apiservice = home.and_then(|home| home.server.registered.first().copied());
@@ -143,32 +147,21 @@ async fn behind(
     let namespace = &home.server.namespace;
     let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
     let what = format!("Deployments of {namespace}");
-    let found = inspection
-        .read::<List<Deployment>>(&path, &what, &[&GM201])
-        .await?;
-    let Some(found) = found.found() else {
-        return Ok(Vec::new());
-    };
+    let codes = &[&GM201];
+    let found = inspection.read::<List<Deployment>>(&path, &what, codes);
+    let found = found.await?.found();
     let selector: Selector = home.selector.clone().into_iter().collect();
     let is_behind = |deployment: &Deployment| {
-        let labels = labels_of_pods(deployment);
-        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(&labels))
+        let template = deployment.spec.as_ref().map(|it| &it.template);
+        let labels = template.and_then(|it| it.metadata.as_ref()?.labels.as_ref());
+        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(labels))
     };
-    let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
-    if behind.is_empty() {
-        let service = &home.server.service;
-        let skipped = Skipped::new(
-            "rights of the server",
-            format!("no Deployment owns the pods that Service {namespace}/{service} selects"),
-            "run the server in a Deployment, or compare its labels with the selector",
-        );
-        inspection.report.skipped.insert(skipped.of(&[&GM201]));
-    }
-    Ok(behind)
+    let found = found.into_iter().flat_map(|it| it.items);
+    Ok(found.filter(is_behind).collect())
 }
 
 /// The server's rights, from a Deployment behind its Service.
-async fn server(inspection: &mut Inspection<'_>, home: &ServerService, deployment: &Deployment) {
+async fn rights(inspection: &mut Inspection<'_>, home: &ServerService, deployment: &Deployment) {
     let secret = secret(&words_behind(deployment));
     let spec = deployment.spec.as_ref();
     let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
@@ -195,11 +188,6 @@ fn value<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
     let word = words.find(|word| word.split('=').next() == Some(flag))?;
     let value = word.split_once('=').map(|(_, value)| value);
     value.or_else(|| words.next())
-}
-
-fn labels_of_pods(deployment: &Deployment) -> Option<BTreeMap<String, String>> {
-    let template = &deployment.spec.as_ref()?.template;
-    template.metadata.as_ref()?.labels.clone()
 }
 
 /// The Secret in which a server with this command line keeps its certificates; `None` if

@@ -5,14 +5,12 @@ pub(super) mod live;
 mod targets;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use serde_json::json;
 
-use apimachinery::duration::parse_duration;
 use findings::{Finding, Report, Severity, Skipped, codes};
 
 use super::Failure;
@@ -22,9 +20,6 @@ use super::terminal::{Output, print};
 
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
-
-/// The time between two checks with `--wait`.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// Looks for what is wrong: registration, rights and HPAs of a cluster, or
 /// manifests and configuration files.
@@ -52,9 +47,6 @@ pub struct CheckArgs {
     /// Check the files only, without asking a cluster which metrics are served
     #[arg(long, requires = "files")]
     offline: bool,
-    /// Repeat the check until there is no finding, for at most this time
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, conflicts_with = "files")]
-    wait: Duration,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
@@ -81,10 +73,9 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     if let Some(id) = &args.explain {
         return explain(id);
     }
-    let report = if args.files.is_empty() {
-        wait(&args).await?
-    } else {
-        files(&args).await?
+    let report = match args.files.is_empty() {
+        true => live::inspect(&args).await?,
+        false => files(&args).await?,
     };
     let level = args.fail_on;
     let success = report.looked && !report.has(level);
@@ -111,19 +102,6 @@ fn explain(id: &str) -> Result<(), Failure> {
     };
     print(code.page.trim_end());
     Ok(())
-}
-
-async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
-    let until = tokio::time::Instant::now() + args.wait;
-    loop {
-        let outcome = live::inspect(args).await;
-        let is_well = |report: &Report| report.looked && !report.has(args.fail_on);
-        let over = tokio::time::Instant::now() + AGAIN > until;
-        if over || outcome.as_ref().is_ok_and(is_well) {
-            return outcome;
-        }
-        tokio::time::sleep(AGAIN).await;
-    }
 }
 
 async fn files(args: &CheckArgs) -> Result<Report, Failure> {

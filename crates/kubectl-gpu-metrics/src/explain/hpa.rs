@@ -11,6 +11,7 @@ use std::time::Duration;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use hpa::health::Health;
+use hpa::ratio::Milli;
 use hpa::stabilise::PastReplicas;
 use hpa::{History, Limit, MetricTrace, Proposal, SCALED_TO_ZERO, Situation, Trace};
 
@@ -130,7 +131,7 @@ impl Decision {
             trace.recommend(history, &reading.flags, now);
         }
         Self {
-            flags: flags.written(&reading.flags),
+            flags: flags.written(),
             trace,
             reading,
         }
@@ -223,7 +224,7 @@ impl Decision {
             let (name, target) = (metric.source.name(), metric.target);
             document.heading(format!("{name}, target {target}"));
             let written = hpa.status.values.get(place).copied().flatten();
-            let now = of.shown().map(|shown| shown.0 as f64 / 1000.0);
+            let now = of.shown().map(Milli::number);
             let value = |value, why| Cell::known(value, Unit::Plain, why);
             document.facts([
                 Fact::new("written value", value(written, "not written")),
@@ -234,7 +235,7 @@ impl Decision {
         document.heading("Replicas");
         document.steps(trace.steps.iter().cloned());
         document.notes([
-            format!("flags of kube-controller-manager: {}", self.flags),
+            format!("assumed flags of kube-controller-manager: {}", self.flags),
             "Only the controller remembers all earlier recommendations and changes; --follow \
              remembers recommendations since its start."
                 .to_owned(),

@@ -31,9 +31,9 @@ use super::values::{EXTERNAL, of_object};
 pub struct ExplainArgs {
     /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`
     kind: String,
-    /// Object, NAMESPACE/NAME or NAME; for `external` the metric
+    /// Object, or the metric for `external`: NAMESPACE/NAME or NAME
     name: String,
-    /// Metric [default: gpu_memory_utilization]; also after `external NAMESPACE`
+    /// Metric [default: gpu_memory_utilization]
     metric: Option<String>,
     /// Metric selector of the HPA
     #[arg(long, short = 'l', value_name = "SELECTOR")]
@@ -77,10 +77,7 @@ pub(super) async fn document(
     cluster: &Cluster,
     kind: Option<&Kind>,
 ) -> Result<Document, Failure> {
-    let of = match kind {
-        None => external(args, cluster)?,
-        Some(kind) => of_kind(args, cluster, kind),
-    };
+    let of = asked(args, cluster, kind)?;
     let said = of.read(cluster, args.selector.as_deref()).await?;
     if let (Some(kind), Some(object)) = (kind, &of.object)
         && said.value.is_none()
@@ -128,43 +125,39 @@ pub(super) struct ExplainedObject {
     pub(super) name: String,
 }
 
-/// METRIC in the default namespace, or NAMESPACE METRIC.
-fn external(args: &ExplainArgs, cluster: &Cluster) -> Result<ExplainedMetric, Failure> {
-    let (namespace, metric) = match &args.metric {
-        Some(metric) => (&args.name, metric),
-        None => (&cluster.namespace, &args.name),
-    };
-    let named = args.cluster.namespace.as_ref();
-    if named.is_some_and(|named| named != namespace) {
-        let what = format!(
-            "explain external: the namespace is given as {namespace} and by --namespace: remove one"
-        );
-        return Err(Failure::Usage(what));
-    }
-    Ok(ExplainedMetric {
-        metric: metric.clone(),
-        object: None,
-        namespace: Some(namespace.clone()),
-    })
-}
-
-fn of_kind(args: &ExplainArgs, cluster: &Cluster, kind: &Kind) -> ExplainedMetric {
-    let (namespace, name) = match kind.namespaced {
-        true => {
+/// The metric of an object of this kind; `None`: an external metric of a namespace.
+fn asked(
+    args: &ExplainArgs,
+    cluster: &Cluster,
+    kind: Option<&Kind>,
+) -> Result<ExplainedMetric, Failure> {
+    let (namespace, name) = match kind {
+        Some(kind) if !kind.namespaced => (None, args.name.as_str()),
+        _ => {
             let (namespace, name) = cluster.split(&args.name);
             (Some(namespace.to_owned()), name)
         }
-        false => (None, args.name.as_str()),
     };
-    let metric = args.metric.as_deref().unwrap_or(MEMORY_UTILIZATION);
-    ExplainedMetric {
+    let (metric, object) = match (kind, &args.metric) {
+        (None, None) => (name, None),
+        (None, Some(_)) => {
+            let how = "write explain external METRIC, or NAMESPACE/METRIC";
+            return Err(Failure::Usage(how.to_owned()));
+        }
+        (Some(kind), metric) => {
+            let object = ExplainedObject {
+                resource: kind.resource().to_string(),
+                name: name.to_owned(),
+            };
+            let metric = metric.as_deref().unwrap_or(MEMORY_UTILIZATION);
+            (metric, Some(object))
+        }
+    };
+    Ok(ExplainedMetric {
         metric: metric.to_owned(),
-        object: Some(ExplainedObject {
-            resource: kind.resource().to_string(),
-            name: name.to_owned(),
-        }),
+        object,
         namespace,
-    }
+    })
 }
 
 impl ExplainedMetric {

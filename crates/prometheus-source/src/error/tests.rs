@@ -56,7 +56,7 @@ fn a_finding_has_neither_the_address_nor_the_text_of_the_store() {
     let tls = Error::new(ErrorKind::Tls, "http://p", "TLS: UnknownIssuer");
     let ahead = "clock_skew: its clock is 1m30s ahead; set the clocks";
     for (error, words) in [
-        (tls, "tls; check prometheus.tls"),
+        (tls, "tls: TLS: UnknownIssuer; check prometheus.tls"),
         (refused(404, "no"), "rejected; check the path prefix"),
         (refused(500, "no"), "server_error; see the server's log"),
         (skew, ahead),
