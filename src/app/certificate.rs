@@ -112,7 +112,7 @@ fn show(telemetry: &Telemetry, status: &watch::Receiver<CertificateStatus>) {
     let health = &telemetry.health;
     let current = status.clone();
     health.register_fn("certificate", move || {
-        current.borrow().ready(SystemTime::now()).is_ok()
+        current.borrow().is_ready(SystemTime::now())
     });
     let current = status.clone();
     telemetry.metrics.before_scrape(move |metrics| {

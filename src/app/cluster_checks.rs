@@ -46,7 +46,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use cluster_state::client::ClusterAccess;
     use cluster_state::testing::fake_kube::{FakeKube, Fault};
     use findings::Report;
 
@@ -64,7 +63,7 @@ mod tests {
     }
 
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
-        let client = Client::connect(&ClusterAccess::with_kubeconfig(kube.kubeconfig())).await;
+        let client = Client::connect(&kube.access()).await;
         let gpus = GpuResources::from_text("example.com/a100");
         let report = inspect(&client.unwrap(), &gpus).await.unwrap();
         let codes = [OF_APISERVICES, OF_HPAS]

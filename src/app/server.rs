@@ -227,7 +227,7 @@ fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> Watches {
     };
     let watches = Watches::start(client, &registry, settings);
     let all = registry.clone();
-    let is_ready = move || all.unready().is_empty();
+    let is_ready = move || all.is_ready();
     telemetry.health.register_fn("cluster-objects", is_ready);
     metrics::of_watches(&telemetry.metrics, registry);
     watches
@@ -277,7 +277,7 @@ fn review(
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let judged = Arc::clone(&reviewer);
     let health = &telemetry.health;
-    health.register_fn("reviews", move || judged.forbidden().is_none());
+    health.register_fn("reviews", move || !judged.is_forbidden());
     let asked = Arc::clone(&reviewer);
     tasks.spawn("reviews", async move {
         loop {

@@ -59,7 +59,7 @@ pub(super) fn start(
         let registry = WatchRegistry::default();
         let all = registry.clone();
         if is_required {
-            health.register_fn("authentication", move || all.unready().is_empty());
+            health.register_fn("authentication", move || all.is_ready());
         }
         of_watches(&telemetry.metrics, registry.clone());
         let followed = authentication::follow(client, registry, sender);

@@ -103,7 +103,8 @@ impl<'c> Inspection<'c> {
                 self.report.skipped.insert(skipped.of(codes));
                 ReadAnswer::Skipped
             }
-            Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
+            // Every further call would fail.
+            Err(error @ (CallError::Unreachable(_) | CallError::Unauthorized(_))) => {
                 return Err(error);
             }
             Err(error) => {

@@ -53,17 +53,6 @@ pub struct ClusterAccess {
     pub timeout: Option<Duration>,
 }
 
-impl ClusterAccess {
-    /// With the current context of this kubeconfig.
-    #[must_use]
-    pub fn with_kubeconfig(path: PathBuf) -> Self {
-        Self {
-            kubeconfig: Some(path),
-            ..Self::default()
-        }
-    }
-}
-
 /// A client of kube-apiserver. Cheap to clone; not throttled.
 #[derive(Clone)]
 pub struct Client {

@@ -47,12 +47,6 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether kube-apiserver is unreachable, so that every call fails.
-    #[must_use]
-    pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable(..))
-    }
-
     /// Whether a permission is missing.
     #[must_use]
     pub const fn is_forbidden(&self) -> bool {

@@ -35,24 +35,9 @@ pub struct WatchHealth {
     /// Whether it has ever been complete. While it is broken its objects stay.
     pub complete: bool,
     /// The error of the last call, if it failed.
-    condition: Condition<CallError, Instant>,
-    /// Time of the last message from the server: an object, a bookmark, a list, an
-    /// accepted watch. `None`: never.
+    pub(super) condition: Condition<CallError, Instant>,
+    /// Time of the last message from the server: an object, a bookmark, a list. `None`: never.
     pub last_contact: Option<Instant>,
-    /// Calls that failed.
-    pub failures: u64,
-}
-
-impl WatchHealth {
-    /// Why it does not work, with the remedy if there is one; `None`: it works.
-    #[must_use]
-    pub fn trouble(&self) -> Option<String> {
-        match self.condition.state().reason() {
-            Some(error) => Some(error.to_string()),
-            None if self.complete => None,
-            None => Some("waiting for kube-apiserver".to_owned()),
-        }
-    }
 }
 
 /// The states of all watches, by name. Clones share one registry.
@@ -66,25 +51,13 @@ impl WatchRegistry {
         self.0.lock().values().cloned().collect()
     }
 
-    /// The required watches that were never complete, each with its reason: the
-    /// failed readiness checks. A watch that broke later keeps its objects, and the
-    /// server stays ready.
+    /// Whether every required watch has been complete once. A watch that broke later keeps its
+    /// objects, and the server stays ready.
     #[must_use]
-    pub fn unready(&self) -> Vec<(Arc<str>, String)> {
-        self.troubles(|watch| watch.need != Need::Optional && !watch.complete)
-    }
-
-    /// Every watch that is broken now, with the reason. Values are still served.
-    #[must_use]
-    pub fn unwell(&self) -> Vec<(Arc<str>, String)> {
-        self.troubles(|_| true)
-    }
-
-    fn troubles(&self, is_wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
-        let watches = self.watches().into_iter().filter(is_wanted);
-        watches
-            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?)))
-            .collect()
+    pub fn is_ready(&self) -> bool {
+        let watches = self.0.lock();
+        let mut watches = watches.values();
+        watches.all(|watch| watch.need == Need::Optional || watch.complete)
     }
 
     /// Registers a watch; dropping the reporter removes it.
@@ -96,7 +69,6 @@ impl WatchRegistry {
             complete: false,
             condition: Condition::default(),
             last_contact: None,
-            failures: 0,
         };
         self.0.lock().insert(Arc::clone(&name), health);
         Reporter {
@@ -124,10 +96,6 @@ impl Reporter {
         self.registry.0.lock().get_mut(&self.name).map(change)
     }
 
-    pub(super) fn contact(&self) {
-        self.change(|watch| watch.last_contact = Some(Instant::now()));
-    }
-
     pub(super) fn well(&self) {
         let now = Instant::now();
         let former = self.change(|watch| {
@@ -144,7 +112,6 @@ impl Reporter {
 
     pub(super) fn failed(&self, error: &CallError) {
         let former = self.change(|watch| {
-            watch.failures += 1;
             if watch.need == Need::WhereAllowed && error.is_forbidden() {
                 watch.need = Need::Optional;
             }
@@ -170,25 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn a_required_watch_is_unready_with_its_reason_until_it_has_been_complete_once() {
+    fn the_server_is_ready_once_each_required_watch_has_been_complete() {
         let registry = WatchRegistry::default();
         let pods = registry.enter("pods", Need::Required);
         let _jobs = registry.enter("jobs.batch", Need::Optional);
-        assert_eq!(registry.unready().len(), 1);
+        assert!(!registry.is_ready());
         pods.failed(&away());
-        let unready = registry.unready();
-        assert_eq!(&*unready[0].0, "pods");
-        assert!(unready[0].1.contains("https://a"), "{unready:?}");
+        assert!(!registry.is_ready());
         pods.well();
-        assert!(registry.unready().is_empty());
+        assert!(registry.is_ready());
         pods.failed(&away());
         // What is known is kept, and served.
-        assert!(registry.unready().is_empty());
-        let unwell = || registry.unwell().into_iter().map(|(watch, _)| watch);
-        let both: Vec<_> = unwell().collect();
-        assert_eq!(both, ["jobs.batch".into(), "pods".into()]);
-        pods.well();
-        assert_eq!(unwell().collect::<Vec<_>>(), ["jobs.batch".into()]);
+        assert!(registry.is_ready());
     }
 
     #[test]
@@ -196,18 +156,18 @@ mod tests {
         let registry = WatchRegistry::default();
         let pods = registry.enter("pods", Need::Required);
         let nodes = registry.enter("nodes", Need::WhereAllowed);
-        let unready = || registry.unready().into_iter().map(|(watch, _)| watch);
-        nodes.failed(&away());
-        assert_eq!(unready().count(), 2, "an outage ends");
         let forbidden = CallError::Forbidden {
             text: "no".to_owned(),
             remedy: "a rule".to_owned(),
         };
-        pods.failed(&forbidden);
+        pods.well();
+        nodes.failed(&away());
+        assert!(!registry.is_ready(), "an outage ends");
         nodes.failed(&forbidden);
-        assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
-        let unwell = registry.unwell().len();
-        assert_eq!(unwell, 2, "and it is reported nevertheless");
+        assert!(registry.is_ready());
+        let namespaces = registry.enter("namespaces", Need::Required);
+        namespaces.failed(&forbidden);
+        assert!(!registry.is_ready());
     }
 
     #[test]

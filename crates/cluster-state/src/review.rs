@@ -18,7 +18,6 @@ use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict,
 };
-use apimachinery::condition::{Condition, State};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -28,8 +27,8 @@ const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews
 struct ReviewEndpoint {
     client: Client,
     path: &'static str,
-    /// Whether the last review succeeded; `None`: there was none.
-    condition: Mutex<Option<Condition<CallError, ()>>>,
+    /// The error of the last review; `None`: there was none.
+    last: Mutex<Option<Result<(), CallError>>>,
 }
 
 impl ReviewEndpoint {
@@ -37,16 +36,13 @@ impl ReviewEndpoint {
         Self {
             client,
             path,
-            condition: Mutex::new(None),
+            last: Mutex::new(None),
         }
     }
 
     /// Whether the last review succeeded.
     fn works(&self) -> bool {
-        let condition = self.condition.lock();
-        condition
-            .as_ref()
-            .is_some_and(|it| *it.state() == State::Ok)
+        *self.last.lock() == Some(Ok(()))
     }
 
     /// Sends a review; returns its status.
@@ -58,12 +54,10 @@ impl ReviewEndpoint {
             .map_err(|error| error.without_right(rights::REVIEWS))
             // The answer may contain the token, so no part of the error's text is used.
             .and_then(|answer| status(&answer).ok_or_else(|| self.client.garbled(self.path)));
-        let reason = status.as_ref().err().cloned();
-        let former = (self.condition.lock())
-            .get_or_insert_default()
-            .set(reason, ());
+        let outcome = status.as_ref().map(drop).map_err(CallError::clone);
+        let former = self.last.lock().replace(outcome);
         status.map_err(|error| {
-            if former == Some(State::Ok) {
+            if !matches!(former, Some(Err(_))) {
                 tracing::error!(
                     "a review failed, and its request is refused (others that fail are not \
                      logged until one succeeds): {error}"
@@ -91,13 +85,12 @@ impl KubeReviewer {
         }
     }
 
-    /// Why the server may not create reviews, if the last one of a kind was refused.
-    pub fn forbidden(&self) -> Option<String> {
-        [&self.tokens, &self.accesses].into_iter().find_map(|kind| {
-            let condition = kind.condition.lock();
-            let error = condition.as_ref()?.state().reason()?;
-            error.is_forbidden().then(|| error.to_string())
-        })
+    /// Whether the server may not create reviews: the last one of a kind was refused.
+    pub fn is_forbidden(&self) -> bool {
+        let kinds = [&self.tokens, &self.accesses];
+        kinds
+            .iter()
+            .any(|kind| matches!(*kind.last.lock(), Some(Err(CallError::Forbidden { .. }))))
     }
 
     /// Sends a review of each kind that is not known to work. A server that is not ready

@@ -203,7 +203,6 @@ impl Watcher {
             for object in list.items.unwrap_or_default() {
                 self.pass_on(object, false).await;
             }
-            self.reporter.contact();
             next = list.metadata.continue_.filter(|next| !next.is_empty());
             if next.is_none() {
                 let version = list.metadata.resource_version;
@@ -243,7 +242,6 @@ impl Watcher {
         let client = self.client.clone();
         self.version = Some(version);
         let mut events = std::pin::pin!(client.events(request).await?);
-        self.reporter.contact();
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         while let Some(event) = client.in_time(silence, events.next()).await? {
             self.event(event?).await?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Parser;
 use serde_json::Value;
 
-use cluster_state::client::{Client, ClusterAccess};
+use cluster_state::client::Client;
 use cluster_state::testing::fake_kube::FakeKube;
 
 use crate::cluster::Cluster;
@@ -46,7 +46,7 @@ pub(crate) async fn recorded(kube: &FakeKube) -> Cluster {
     for (path, document) in documents {
         kube.document(&path, document);
     }
-    let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
+    let access = kube.access();
     Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
 }
 

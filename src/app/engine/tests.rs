@@ -12,7 +12,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::health::Probe;
 use aggregated_apiserver::testing::test_server::until;
 use apimachinery::selector::Selector;
-use cluster_state::client::{Client, ClusterAccess};
+use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::{WatchSettings, Watches};
@@ -118,7 +118,7 @@ struct World {
 impl World {
     async fn start((config, prometheus): Settings) -> Self {
         let kube = cluster().await;
-        let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
+        let access = kube.access();
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
         let watches = Watches::start(&client, &registry, WatchSettings::default());

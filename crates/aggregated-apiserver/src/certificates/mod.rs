@@ -44,8 +44,6 @@ pub struct CertificateStatus {
     pub condition: Condition<Trouble, Instant>,
     /// The pair in force; `None`: there is none yet.
     pub pair: Option<Pair>,
-    /// How often a new pair was unusable, so that the pair in force stayed.
-    pub failures: u64,
     /// The server's APIServices by name: why each does not name the server's Service or does not
     /// trust its authority, with the remedy; `None`: it does. Those that were not checked are
     /// left out.
@@ -59,20 +57,8 @@ impl CertificateStatus {
     }
 
     /// Whether a handshake can succeed: the readiness check.
-    ///
-    /// # Errors
-    /// When there is no pair or it has expired: the message.
-    pub fn ready(&self, now: SystemTime) -> Result<(), String> {
-        let why = self.condition.state().reason();
-        let why = why.map_or_else(|| "no new certificate yet".to_owned(), Trouble::to_string);
-        match self.not_after() {
-            None => Err(why),
-            Some(end) if end < now => {
-                let end = moment(end);
-                Err(format!("the certificate in force expired at {end}: {why}"))
-            }
-            Some(_) => Ok(()),
-        }
+    pub fn is_ready(&self, now: SystemTime) -> bool {
+        self.not_after().is_some_and(|end| now <= end)
     }
 
     /// The lasting fault of the source while a pair is in force: a restart would find no
@@ -82,14 +68,6 @@ impl CertificateStatus {
             Some(Trouble::Lasting(why)) if self.pair.is_some() => Some(why),
             _ => None,
         }
-    }
-
-    /// Why APIServices do not refer to the server or do not trust it, one sentence for each;
-    /// `None`: all do. Readiness does not depend on it, because registered groups are served in
-    /// any case.
-    pub fn unregistered(&self) -> Option<String> {
-        let reasons = self.registrations.values().flatten().cloned();
-        reasons.reduce(|one, other| format!("{one}; {other}"))
     }
 }
 
@@ -134,15 +112,14 @@ impl Publisher {
     /// Records why the pair of the source is not in force; `None`: it is. A change is logged.
     pub fn report(&self, trouble: Option<Trouble>) {
         let mut former = None;
-        let mut kept = "no certificate yet";
         self.0.send_if_modified(|status| {
             former = status.condition.set(trouble.clone(), Instant::now());
-            if status.pair.is_some() {
-                kept = "the certificate in force stays";
-                status.failures += u64::from(former.is_some() && trouble.is_some());
-            }
             former.is_some()
         });
+        let kept = match self.pair() {
+            Some(_) => "the certificate in force stays",
+            None => "no certificate yet",
+        };
         match (former, trouble) {
             (None, _) => {}
             (Some(_), Some(why)) => tracing::warn!("{why}; {kept}, retrying"),

@@ -12,10 +12,6 @@ pub struct ReviewCounts {
     pub refused: AtomicU64,
     /// Failed or timed out.
     pub failed: AtomicU64,
-    /// Answered from the cache.
-    pub hits: AtomicU64,
-    /// Not in the cache: sent, or joined to the same review in progress.
-    pub misses: AtomicU64,
 }
 
 /// The counters of both kinds of review.

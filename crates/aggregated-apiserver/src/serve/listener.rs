@@ -70,12 +70,6 @@ impl Listener {
         }
     }
 
-    /// A function that counts the open connections.
-    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
-        let open = Arc::clone(&self.open);
-        move || open.receiver_count()
-    }
-
     /// Serves until `stop` turns true (or its sender is dropped). Then every connection
     /// ends, and requests in progress have at most [`Limits::drain`].
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {

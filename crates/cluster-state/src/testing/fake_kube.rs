@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::server::Server;
-use crate::client::Client;
+use crate::client::{Client, ClusterAccess};
 use aggregated_apiserver::testing::http_server::{Body, whole};
 
 /// The fault of a path.
@@ -99,6 +99,13 @@ impl FakeKube {
 
     pub fn kubeconfig(&self) -> PathBuf {
         self.server.kubeconfig()
+    }
+
+    pub fn access(&self) -> ClusterAccess {
+        ClusterAccess {
+            kubeconfig: Some(self.kubeconfig()),
+            ..ClusterAccess::default()
+        }
     }
 
     /// A client in this process, whose calls each wait for the next of these times.

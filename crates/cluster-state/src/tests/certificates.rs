@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::registration::{APISERVICES, RESOURCE_APISERVICES};
 use crate::testing::fake_kube::Fault;
-use world::{DAY, OURS, SECRET, TestReplica, World, apiservice, path, settings, start};
+use world::{
+    DAY, OURS, SECRET, TestReplica, World, apiservice, path, settings, start, unregistered,
+};
 
 const NAME: &str = APISERVICES[0];
 
@@ -136,9 +138,8 @@ async fn a_secret_that_cannot_be_read_leaves_the_certificate_in_force() {
         assert!(!text.contains("SECRET KEY"), "{text}");
         assert_eq!(status.lost().is_none(), passes, "{text}");
         assert_eq!(replica.leaf(), leaf);
-        assert_eq!(status.ready(start()), Ok(()));
-        let expired = status.ready(start() + DAY * 91).unwrap_err();
-        assert!(expired.contains(wanted), "{expired}");
+        assert!(status.is_ready(start()));
+        assert!(!status.is_ready(start() + DAY * 91));
     }
     world.kube.heal(SECRET);
     replica.pass(start()).await;
@@ -146,14 +147,15 @@ async fn a_secret_that_cannot_be_read_leaves_the_certificate_in_force() {
 }
 
 #[tokio::test]
-async fn without_a_secret_from_the_start_readiness_has_the_reason() {
+async fn without_a_secret_from_the_start_the_server_is_not_ready() {
     let world = World::new(settings(1)).await;
     world.kube.fault(SECRET, Fault::Forbidden);
     let mut replica = TestReplica::new(&world);
     replica.pass(start()).await;
     let status = replica.status();
     assert_eq!(status.lost(), None, "there is none to lose");
-    let why = status.ready(start()).unwrap_err();
+    assert!(!status.is_ready(start()));
+    let why = status.condition.state().reason().unwrap().to_string();
     assert!(why.contains("allow get, patch and create"), "{why}");
 }
 
@@ -165,9 +167,9 @@ async fn is_only_reported(change: impl FnOnce(&mut Value), words: &str) {
     replica.pass(start()).await;
     assert_eq!(world.kube.read(&path(NAME)), before);
     let status = replica.status();
-    let why = status.unregistered().unwrap();
+    let why = unregistered(&status).unwrap();
     assert!(why.contains(words), "{why}");
-    assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
+    assert!(status.is_ready(start()), "the other groups are served");
 }
 
 #[tokio::test]
@@ -222,14 +224,14 @@ async fn an_absent_or_forbidden_apiservice_is_reported_with_its_remedy() {
         let object = world.kube.read(&path(name));
         world.kube.unwrite(&path(name));
         replica.pass(start()).await;
-        let why = replica.status().unregistered().unwrap();
+        let why = unregistered(&replica.status()).unwrap();
         assert!(why.contains(to_make), "{why}");
         world.kube.write(&path(name), object);
         world.kube.fault(&path(name), Fault::Forbidden);
         replica.pass(start()).await;
-        let why = replica.status().unregistered().unwrap();
+        let why = unregistered(&replica.status()).unwrap();
         assert!(why.contains(to_allow), "{why}");
-        assert_eq!(replica.status().ready(start()), Ok(()));
+        assert!(replica.status().is_ready(start()));
         world.kube.heal(&path(name));
         replica.pass(start()).await;
         replica.is_well();

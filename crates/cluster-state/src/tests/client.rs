@@ -7,17 +7,25 @@ use super::super::error::CallError;
 use super::fixture::connect;
 use crate::testing::fake_kube::FakeKube;
 
+/// With the current context of a kubeconfig.
+fn at(path: PathBuf) -> ClusterAccess {
+    ClusterAccess {
+        kubeconfig: Some(path),
+        ..ClusterAccess::default()
+    }
+}
+
 async fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, text).unwrap();
-    let access = ClusterAccess::with_kubeconfig(path);
+    let access = at(path);
     Client::connect(&access).await.unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn the_error_of_an_unusable_kubeconfig_has_its_path_and_the_remedy() {
-    let access = ClusterAccess::with_kubeconfig(PathBuf::from("/no/such/file"));
+    let access = at(PathBuf::from("/no/such/file"));
     let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(error.starts_with("kubeconfig /no/such/file: "), "{error}");
     assert!(error.contains("No such file"), "{error}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::super::client::{Client, ClusterAccess};
+use super::super::client::Client;
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
 use super::super::objects::decode;
@@ -92,21 +92,23 @@ impl Scene {
 
     /// Waits until all objects are known that readiness needs.
     pub(super) async fn ready(&self) {
-        eventually("ready", || self.registry.unready().is_empty()).await;
+        eventually("ready", || self.registry.is_ready()).await;
     }
 
-    /// Why a watch is unready.
-    pub(super) fn unready(&self, name: &str) -> Option<String> {
-        let unready = self.registry.unready().into_iter();
-        unready
-            .filter(|(known, _)| &**known == name)
-            .map(|it| it.1)
-            .next()
+    /// Why the last call of a watch failed.
+    pub(super) fn trouble(&self, name: &str) -> Option<String> {
+        let health = self.health(name);
+        health.condition.state().reason().map(ToString::to_string)
+    }
+
+    /// Whether a watch has been complete, and works.
+    pub(super) fn works(&self, name: &str) -> bool {
+        self.health(name).complete && self.trouble(name).is_none()
     }
 }
 
 pub(super) async fn connect(kube: &FakeKube) -> Client {
-    let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
+    let access = kube.access();
     Client::connect(&access).await.unwrap()
 }
 

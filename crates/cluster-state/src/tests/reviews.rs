@@ -149,14 +149,13 @@ async fn a_refusal_means_a_missing_binding_until_a_review_succeeds_and_a_timeout
     kube.document(ACCESS, json!({"status": {"allowed": false}}));
     kube.fault(TOKENS, Fault::Status(504));
     reviewer.ask_again().await;
-    assert_eq!(reviewer.forbidden(), None);
+    assert!(!reviewer.is_forbidden());
     kube.fault(TOKENS, Fault::Forbidden);
     reviewer.ask_again().await;
     assert_eq!(kube.posts().len(), 3, "what is allowed is not asked again");
-    let why = reviewer.forbidden().unwrap();
-    assert!(why.contains("system:auth-delegator"), "{why}");
+    assert!(reviewer.is_forbidden());
     kube.heal(TOKENS);
     kube.document(TOKENS, json!({"status": {}}));
     reviewer.ask_again().await;
-    assert_eq!(reviewer.forbidden(), None);
+    assert!(!reviewer.is_forbidden());
 }

@@ -58,11 +58,12 @@ async fn before_the_first_list_there_are_no_pods_and_readiness_has_the_reason() 
     kube.put(PODS, pod("a"));
     kube.fault("/api/v1/nodes", Fault::Stall);
     let scene = Scene::watching(kube).await;
-    eventually("pods", || scene.health("pods").trouble().is_none()).await;
+    eventually("pods", || scene.works("pods")).await;
     let inventory = scene.inventory();
     assert_eq!(inventory.authority, InventoryOrigin::Cluster);
     assert!(inventory.pods.is_empty());
-    assert!(scene.unready("nodes").is_some());
+    assert!(!scene.health("nodes").complete);
+    assert!(!scene.registry.is_ready());
 }
 
 #[tokio::test]
@@ -75,7 +76,7 @@ async fn forbidden_nodes_do_not_delay_the_rest() {
     let inventory = scene.until_pods(&["a"]).await;
     assert!(inventory.nodes.is_empty());
     scene.ready().await;
-    let said = scene.health("nodes").trouble().unwrap();
+    let said = scene.trouble("nodes").unwrap();
     assert!(said.contains(r#"resources: ["nodes"]"#), "{said}");
 }
 
@@ -151,8 +152,8 @@ async fn a_missing_permission_is_reported_with_its_rule_and_may_be_granted_later
     kube.put(PODS, pod("a"));
     kube.fault(PODS, Fault::Forbidden);
     let scene = Scene::watching(kube).await;
-    eventually("refused", || scene.health("pods").failures > 0).await;
-    let reason = scene.unready("pods").unwrap();
+    eventually("refused", || scene.trouble("pods").is_some()).await;
+    let reason = scene.trouble("pods").unwrap();
     for part in [
         "cannot list /api/v1/pods",
         "ClusterRole",
@@ -170,15 +171,15 @@ async fn during_an_outage_objects_are_kept_and_their_age_grows() {
     let scene = Scene::with_a().await;
     scene.kube.fault(PODS, Fault::Status(503));
     scene.kube.cut_watches();
-    let broken = || scene.health("pods").trouble().is_some();
+    let broken = || scene.trouble("pods").is_some();
     eventually("broken", broken).await;
     assert_eq!(scene.inventory().pods.len(), 1);
-    assert!(scene.registry.unready().is_empty());
+    assert!(scene.registry.is_ready());
     assert!(scene.health("pods").last_contact.is_some());
     scene.kube.put(PODS, pod("b"));
     scene.kube.heal(PODS);
     scene.until_pods(&["a", "b"]).await;
-    eventually("mended", || scene.health("pods").trouble().is_none()).await;
+    eventually("mended", || scene.works("pods")).await;
 }
 
 #[tokio::test]
@@ -189,17 +190,30 @@ async fn the_watches_wait_for_a_server_that_starts_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig(address)).unwrap();
-    let access = ClusterAccess::with_kubeconfig(path);
+    let access = ClusterAccess {
+        kubeconfig: Some(path),
+        ..ClusterAccess::default()
+    };
     let client = Client::connect(&access).await.unwrap();
     let registry = WatchRegistry::default();
     let watches = Watches::start(&client, &registry, WatchSettings::default());
-    let is_away = |(_, why): &(Arc<str>, String)| why.contains("cannot be reached");
-    let says = || registry.unready().iter().filter(|it| is_away(it)).count() == 3;
+    let reasons = || {
+        let watches = registry.watches().into_iter();
+        let reasons = watches.filter_map(|it| it.condition.state().reason().cloned());
+        reasons.map(|why| why.to_string()).collect::<Vec<_>>()
+    };
+    let says = || {
+        reasons()
+            .iter()
+            .filter(|it| it.contains("cannot be reached"))
+            .count()
+            == 3
+    };
     eventually("it says what it waits for", says).await;
-    assert!(registry.unready()[0].1.contains(&address.to_string()));
+    assert!(reasons()[0].contains(&address.to_string()));
     let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());
     kube.put(PODS, pod("a"));
-    eventually("ready", || registry.unready().is_empty()).await;
+    eventually("ready", || registry.is_ready()).await;
     eventually("pods", || watches.subscribe().borrow().pods.len() == 1).await;
 }
 
@@ -245,12 +259,12 @@ async fn responses_that_are_no_lists_are_rejected_and_requested_again() {
         let kube = FakeKube::start().await;
         kube.fault(PODS, Fault::Text(text.to_owned()));
         let scene = Scene::watching(kube).await;
-        eventually(text, || scene.health("pods").failures > 0).await;
-        let reason = scene.unready("pods").unwrap();
+        eventually(text, || scene.trouble("pods").is_some()).await;
+        let reason = scene.trouble("pods").unwrap();
         let words = "not an answer of the Kubernetes API";
         assert!(reason.contains(words), "{reason}");
         scene.kube.heal(PODS);
-        eventually("ready", || scene.health("pods").trouble().is_none()).await;
+        eventually("ready", || scene.works("pods")).await;
     }
 }
 
@@ -276,7 +290,7 @@ async fn lists_become_rarer_if_a_server_discards_every_version() {
     kube.put(PODS, pod("a"));
     kube.fault(PODS, Fault::Status(410));
     let scene = Scene::watching(kube).await;
-    let trouble = || format!("{:?}", scene.health("pods").trouble());
+    let trouble = || format!("{:?}", scene.trouble("pods"));
     eventually("it is told", || trouble().contains("410 Gone")).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let asked = scene.kube.queries(PODS).len();

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use cluster_state::client::{Client, ClusterAccess};
+use cluster_state::client::Client;
 use cluster_state::testing::fake_kube::FakeKube;
 use findings::codes;
 use gpu_metrics::resources::GpuResources;
@@ -211,7 +211,7 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     if let Some(document) = document {
         kube.document("/apis/custom.metrics.k8s.io/v1beta1/findings", document);
     }
-    let client = Client::connect(&ClusterAccess::with_kubeconfig(kube.kubeconfig())).await;
+    let client = Client::connect(&kube.access()).await;
     let client = client.unwrap();
     let mut inspection = Inspection::new(&client);
     let name = "v1beta1.custom.metrics.k8s.io";
@@ -269,7 +269,7 @@ fn the_secret_is_found_on_the_command_line() {
 #[tokio::test]
 async fn rights_that_are_not_checked_without_a_server_are_reported() {
     let kube = FakeKube::start().await;
-    let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
+    let access = kube.access();
     let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("team"));
     let report = live::look_at(&cluster, Some("team"), false).await.unwrap();
     let mut skipped = report.skipped.iter();

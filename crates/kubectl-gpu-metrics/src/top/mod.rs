@@ -279,12 +279,12 @@ mod tests {
     use super::*;
     use crate::document::text;
     use crate::values::CUSTOM;
-    use cluster_state::client::{Client, ClusterAccess};
+    use cluster_state::client::Client;
     use cluster_state::testing::fake_kube::FakeKube;
     use gpu_metrics::devices::DevicesOf;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
-        let access = ClusterAccess::with_kubeconfig(kube.kubeconfig());
+        let access = kube.access();
         Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
     }
 

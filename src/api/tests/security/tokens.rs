@@ -34,9 +34,6 @@ async fn s069_concurrent_requests_with_a_token_cause_one_review() {
     assert_eq!(bearer(&scene, "good").await.status, 200);
     assert_eq!(scene.reviewer.tokens_asked().len(), 1);
     assert_eq!(scene.counters.tokens.allowed.load(Ordering::SeqCst), 1);
-    let hits = scene.counters.tokens.hits.load(Ordering::SeqCst);
-    let misses = scene.counters.tokens.misses.load(Ordering::SeqCst);
-    assert!(hits >= 1 && hits + misses == 21, "{hits} {misses}");
 }
 
 #[tokio::test]
