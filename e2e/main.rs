@@ -32,3 +32,4 @@ mod program;
 mod prometheus;
 mod stores;
 mod stub;
+mod usage;

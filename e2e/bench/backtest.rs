@@ -1,17 +1,13 @@
-//! `backtest` without its store: computes the demand of a week of a thousand pods, and
-//! simulates an autoscaler on it.
+//! `backtest` without its store: simulates an autoscaler on the demand of a week of a thousand
+//! pods.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
-use gpu_metrics::signal::{SignalId, Unit};
 use hpa::{ControllerFlags, Hpa};
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
-use kubectl_gpu_metrics::replay::{Gather, Plan, Trial};
-use serde_json::json;
+use kubectl_gpu_metrics::replay::{Past, Plan, Trial};
 
 use super::row;
 
@@ -27,24 +23,6 @@ fn percent(moment: usize) -> f64 {
     50.0 - 40.0 * (std::f64::consts::TAU * phase).cos()
 }
 
-fn day(number: usize) -> Batch {
-    let label = |pod: usize| {
-        let name = format!("infer-5d4f8c9b7-{pod:05}");
-        json!({"UUID": name, "exported_namespace": "team", "exported_pod": name}).to_string()
-    };
-    let labels: Vec<String> = (0..PODS).map(label).collect();
-    let mut batch = Batch::new(SignalId::MEM_COPY_UTIL);
-    for (pod, text) in labels.iter().enumerate() {
-        batch.begin_series(SeriesKey(pod as u128), text);
-        for moment in number * A_DAY..(number + 1) * A_DAY {
-            let at = START + STEP * u32::try_from(moment).expect("a week");
-            let value = percent(moment).floor();
-            batch.push(Sample { at, value });
-        }
-    }
-    batch
-}
-
 pub(super) fn run() {
     let text = SAMPLE_HPA.replace("maxReplicas: 4", "maxReplicas: 2000");
     let text = text
@@ -54,16 +32,8 @@ pub(super) fn run() {
     let object = serde_saphyr::from_str(&text).expect("an autoscaler");
     let hpa = Hpa::try_from(&object).expect("an autoscaler");
     let plan = Plan::read(hpa, "default").expect("a plan");
-    let (unit, moments) = ((Unit::Percent, None), DAYS * A_DAY);
-    let mut gather = Gather::new(&plan, HashSet::new(), unit, (START, STEP), moments);
-    let mut took = Duration::ZERO;
-    for number in 0..DAYS {
-        let batch = day(number);
-        let begun = Instant::now();
-        gather.take(&batch, number * A_DAY..(number + 1) * A_DAY);
-        took += begun.elapsed();
-    }
-    let (past, _) = gather.finish();
+    let demands = (0..DAYS * A_DAY).map(|moment| Some(PODS as f64 * percent(moment) / 100.0));
+    let past = Past::of_demands(START, STEP, PODS as u32, demands.collect());
     let begun = Instant::now();
     let ticks = Trial {
         past: &past,
@@ -82,12 +52,6 @@ pub(super) fn run() {
     assert!((1364..=1500).contains(&most), "{most}");
     let size = format!("{DAYS} days, {PODS} pods, {} syncs", ticks.len());
     let seconds = |took: Duration| format!("{:.1} s", took.as_secs_f64());
-    row(
-        "backtest: readings become a demand",
-        &size,
-        &seconds(took),
-        "",
-    );
     row(
         "backtest: an autoscaler follows it",
         &size,

@@ -39,7 +39,7 @@ use gpu::Gpu;
 pub use presets::Preset;
 pub use problem::ConfigurationError;
 use problem::Problem;
-pub use shown::GPU_RESOURCES;
+pub use shown::{GPU_RESOURCES, PROMETHEUS_SERVICE};
 use value::{Scalar, or};
 
 /// The default Secret of certificates that the server makes.

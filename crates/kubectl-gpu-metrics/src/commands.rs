@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::{Failure, backtest, check, explain, shell, top, ui};
+use super::{Failure, backtest, check, explain, shell, top, ui, usage};
 
 /// Why GPU metrics and the autoscalers on them are what they are.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ pub struct Line {
 pub enum Command {
     /// Show the holders of GPUs, their load, and the autoscalers on them.
     Top(Box<top::TopArgs>),
+    /// Add up GPU-hours held, active and idle, by owner, also in money.
+    Usage(Box<usage::UsageArgs>),
     /// Explain how a value was computed, or why an HPA scaled.
     Explain(Box<explain::ExplainArgs>),
     /// Report problems of HPAs, registration, rights and files, with their remedies.
@@ -41,6 +43,7 @@ impl Command {
     pub async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Top(args) => top::run(*args).await,
+            Self::Usage(args) => usage::run(*args).await,
             Self::Explain(args) => explain::run(*args).await,
             Self::Check(args) => check::run(*args).await,
             Self::Ui(args) => ui::run(args).await,

@@ -1,4 +1,4 @@
-//! The commands of a cluster's users: `check`, `explain`, `top`, `ui` and `backtest`, as a
+//! The commands of a cluster's users: `check`, `explain`, `top`, `usage`, `ui` and `backtest`, as a
 //! plugin of kubectl.
 //!
 //! Each command has arguments for clap and a function that runs it with the user's own
@@ -9,9 +9,10 @@
 //!  check ─────────────┐
 //!  explain ───────────┤
 //!  top ── ui ─────────┼─► cluster ─► kube-apiserver ─► the server
-//!  backtest ─ replay ─┴─► Prometheus
+//!  usage ─────────────┤
+//!  backtest ─ replay ─┴─► history ─► Prometheus
 //!
-//!  top, explain, the pages of ui ─► document ─► text, HTML or JSON
+//!  all but check, the pages of ui ─► document ─► text, HTML or JSON
 //! ```
 //!
 //! ```
@@ -28,24 +29,24 @@
 //! ```
 
 pub mod backtest;
-mod chart;
 pub mod check;
 pub mod cluster;
 pub mod commands;
 mod devices;
 pub mod document;
 pub mod explain;
+mod history;
 pub mod interrupts;
 mod kinds;
 pub mod process;
 pub mod replay;
 pub mod shell;
-mod table;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod top;
 pub mod ui;
+pub mod usage;
 mod values;
 
 use std::fmt::Display;

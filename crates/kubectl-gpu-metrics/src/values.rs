@@ -64,10 +64,15 @@ impl FindingList {
 
     /// The resources by which pods request GPUs.
     pub(super) fn gpu_resources(&self) -> GpuResources {
-        let mut rows = self.configuration.iter();
-        let row = rows.find(|(key, _)| key == GPU_RESOURCES);
-        let names = row.map(|(_, names)| GpuResources::from_text(names));
+        let names = self.setting(GPU_RESOURCES).map(GpuResources::from_text);
         names.unwrap_or_default()
+    }
+
+    /// The value of a key of the configuration, if the server reports it.
+    pub(super) fn setting(&self, key: &str) -> Option<&str> {
+        let mut rows = self.configuration.iter();
+        rows.find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Why GPU data is missing. Findings about the server itself are no cause.

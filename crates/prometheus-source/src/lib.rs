@@ -31,5 +31,5 @@ pub mod testing;
 pub use decode::{DecodeError, KeyHasher};
 pub use error::{Error, ErrorKind};
 pub use prometheus::Prometheus;
-pub use prometheus::promql::VectorSample;
+pub use prometheus::promql::{VectorSample, matrix};
 pub use query::SeriesQuery;

@@ -81,6 +81,18 @@ pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
     url
 }
 
+/// The parameters of a query over a time range, including both ends, with one sample per
+/// `step`.
+#[must_use]
+pub fn range_parameters(promql: &str, [start, end]: [Timestamp; 2], step: Duration) -> String {
+    form([
+        ("query", promql),
+        ("start", &start.to_string()),
+        ("end", &end.to_string()),
+        ("step", &format_duration(step)),
+    ])
+}
+
 /// Parameters, encoded as a form.
 pub(crate) fn form<const N: usize>(parameters: [(&str, &str); N]) -> String {
     url::form_urlencoded::Serializer::new(String::new())

@@ -172,7 +172,7 @@ impl Cell {
                 let more = if *at_least { "+" } else { "" };
                 format!("{}{more}", unit.shown(*value))
             }
-            Self::Instants { values, .. } => bars(values),
+            Self::Instants { values, unit } => bars(values, *unit),
             Self::Absent(_) => "–".to_owned(),
         }
     }
@@ -266,11 +266,12 @@ fn duration(seconds: f64) -> String {
     format!("{sign}{}", format_duration(whole))
 }
 
-/// Each number as a block of one of eight heights, from 0 to 100 or the largest number.
-pub(super) fn bars(values: &[Option<f64>]) -> String {
+/// Each number as a block of one of eight heights, from 0 to the larger of the unit's ceiling
+/// and the largest number.
+pub(super) fn bars(values: &[Option<f64>], unit: Unit) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let known = values.iter().flatten().filter(|value| value.is_finite());
-    let top = known.fold(100.0, |top: f64, value| top.max(*value));
+    let top = known.fold(unit.ceiling(), |top, value| top.max(*value));
     let bar = |value: &Option<f64>| match value {
         Some(value) if value.is_finite() => {
             // Negative numbers become 0.
@@ -338,8 +339,9 @@ mod tests {
             Some(100.0),
             Some(f64::NAN),
         ];
-        assert_eq!(bars(&values), "▁▂·██·");
-        assert_eq!(bars(&[Some(-5.0), Some(1e300)]), "▁█");
-        assert_eq!(bars(&[]), "–");
+        assert_eq!(bars(&values, Unit::Percent), "▁▂·██·");
+        assert_eq!(bars(&[Some(-5.0), Some(1e300)], Unit::Percent), "▁█");
+        assert_eq!(bars(&[Some(0.0), Some(2.0)], Unit::Count), "▁█");
+        assert_eq!(bars(&[], Unit::Count), "–");
     }
 }

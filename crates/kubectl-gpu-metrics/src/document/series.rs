@@ -2,7 +2,10 @@
 
 use apimachinery::time::Timestamp;
 
-use super::cell::Unit;
+use super::cell::{Unit, bars};
+
+/// The most bars of a line in a terminal.
+const MOST_BARS: usize = 60;
 
 /// Lines over the same times.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +50,19 @@ impl Series {
         }
     }
 
+    /// The series with at most this many points, each the mean of the known values of
+    /// equally many of its own.
+    #[must_use]
+    pub fn folded(mut self, points: usize) -> Self {
+        let size = self.times.len().div_ceil(points.max(1)).max(1);
+        let firsts = self.times.iter().step_by(size).copied();
+        self.times = firsts.collect();
+        for line in &mut self.lines {
+            line.values = means(&line.values, size);
+        }
+        self
+    }
+
     /// The largest number that a chart has to show.
     pub(super) fn top(&self) -> f64 {
         let values = self.lines.iter().flat_map(|line| &line.values).flatten();
@@ -58,6 +74,22 @@ impl Series {
     pub(super) fn ends(&self) -> Option<(Timestamp, Timestamp)> {
         Some((*self.times.first()?, *self.times.last()?))
     }
+}
+
+/// The mean of the known values of each `size` ones; `None`: none is known.
+fn means(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
+    let mean = |values: &[Option<f64>]| {
+        let known = values.iter().flatten();
+        let count = known.clone().count();
+        (count > 0).then(|| known.sum::<f64>() / count as f64)
+    };
+    values.chunks(size).map(mean).collect()
+}
+
+/// The bars of a line for a terminal.
+pub(super) fn drawn(values: &[Option<f64>], unit: Unit) -> String {
+    let size = values.len().div_ceil(MOST_BARS).max(1);
+    bars(&means(values, size), unit)
 }
 
 /// The range of a line and its newest value, in words.
@@ -104,5 +136,18 @@ mod tests {
         ] {
             assert_eq!(described(values, Unit::Percent), words);
         }
+    }
+
+    #[test]
+    fn points_are_folded_into_means_of_known_values() {
+        let times = (0..5).map(Timestamp::from_secs).collect();
+        let values = vec![Some(1.0), Some(2.0), None, Some(6.0), None];
+        let folded = Series::new("m", Unit::Count, times, values).folded(3);
+        assert_eq!(folded.times, [0, 2, 4].map(Timestamp::from_secs));
+        assert_eq!(folded.lines[0].values, [Some(1.5), Some(6.0), None]);
+        assert_eq!(
+            drawn(&[Some(1.0); 120], Unit::Count).chars().count(),
+            MOST_BARS
+        );
     }
 }

@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, ContentArrangement};
 
 use apimachinery::letters::escaped;
 
-use super::cell::{Cell, bars};
-use super::series::{Series, described};
+use super::cell::Cell;
+use super::series::{Series, described, drawn};
 use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding};
 
@@ -112,11 +112,14 @@ fn of_series(series: &Series) -> Vec<String> {
     let line = |line: &super::series::Line| {
         vec![
             line.name.clone(),
-            bars(&line.values),
+            drawn(&line.values, series.unit),
             described(&line.values, series.unit),
         ]
     };
-    aligned(&series.lines.iter().map(line).collect::<Vec<_>>(), &[])
+    let lines = aligned(&series.lines.iter().map(line).collect::<Vec<_>>(), &[]);
+    let is_named = series.lines.iter().any(|line| line.name == series.title);
+    let title = (!is_named).then(|| escaped(&series.title).into_owned());
+    title.into_iter().chain(lines).collect()
 }
 
 fn of_finding(finding: &Finding) -> Vec<String> {
@@ -170,7 +173,7 @@ fn of_table(table: &Table, layout: &Layout) -> Vec<String> {
 }
 
 /// Rows as lines; columns of numbers are right-aligned.
-pub(crate) fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
+fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
     within(rows, numeric, None)
 }
 

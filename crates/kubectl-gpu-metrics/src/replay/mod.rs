@@ -12,15 +12,14 @@ mod plan;
 mod simulate;
 pub(crate) mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod window;
 
 pub(crate) use figures::{Conservation, Figures};
-pub use past::Gather;
-pub(crate) use past::{Moment, Past, Tick};
+pub use past::Past;
+pub(crate) use past::{Gather, Tick};
 pub use plan::Plan;
 pub use simulate::Trial;
-pub(crate) use sweep::Sweep;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is
 /// recommended.

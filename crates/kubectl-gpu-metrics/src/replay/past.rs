@@ -1,17 +1,16 @@
 //! The past: the demand of a workload and its replicas, from the readings of its
 //! GPUs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::batch::Batch;
-use gpu_metrics::dcgm::schemes;
-use gpu_metrics::signal::Unit;
-use gpu_metrics::validity::{UnitEvidence, reading};
+
+use crate::history::owners::{Evidence, Owners};
+use crate::history::period::Period;
+use crate::history::rows::{Gaps, Holding, Reading, Row};
 
 use super::plan::{MOST_REPLICAS, Plan};
 
@@ -61,38 +60,55 @@ pub struct Tick {
     pub(crate) shown: Option<f64>,
 }
 
-/// Each change of the replicas, including the first.
-pub(crate) fn changes(ticks: &[Tick]) -> Vec<(Timestamp, i32)> {
-    let runs = ticks.chunk_by(|one, next| one.replicas == next.replicas);
-    let firsts = runs.filter_map(|run| run.first());
-    firsts.map(|tick| (tick.at, tick.replicas)).collect()
-}
-
 /// A period of the past.
 #[derive(Clone, Debug)]
 pub struct Past {
-    pub(crate) start: Timestamp,
-    pub(crate) step: Duration,
+    pub(crate) period: Period,
     pub(crate) moments: Vec<Moment>,
     /// The number of GPUs that each pod holds: the most common one.
     pub(crate) gpus_per_pod: f64,
 }
 
 impl Past {
-    pub(crate) fn time(&self, index: usize) -> Timestamp {
-        let index = i64::try_from(index).unwrap_or(i64::MAX);
-        let offset = millis(self.step).saturating_mul(index);
-        Timestamp::from_millis(self.start.millis().saturating_add(offset))
-    }
-
-    pub(crate) fn end(&self) -> Timestamp {
-        self.time(self.moments.len())
+    /// A past with these demands in GPUs, one each `step`, of pods with one GPU each.
+    #[must_use]
+    pub fn of_demands(
+        start: Timestamp,
+        step: Duration,
+        pods: u32,
+        demands: Vec<Option<f64>>,
+    ) -> Self {
+        let moment = |demand| Moment {
+            demand,
+            pods,
+            gpus: pods,
+            ..Moment::default()
+        };
+        let count = demands.len();
+        Self {
+            period: Period { start, step, count },
+            moments: demands.into_iter().map(moment).collect(),
+            gpus_per_pod: 1.0,
+        }
     }
 
     pub(crate) fn at(&self, at: Timestamp) -> Option<&Moment> {
-        let offset = at.millis() - self.start.millis();
-        let index = usize::try_from(offset / millis(self.step).max(1)).ok()?;
+        let offset = at.millis() - self.period.start.millis();
+        let index = usize::try_from(offset / millis(self.period.step).max(1)).ok()?;
         self.moments.get(index)
+    }
+
+    /// Removes the time before the first and after the last known demand. Returns whether
+    /// any is left.
+    pub(crate) fn trim(&mut self) -> bool {
+        let is_known = |moment: &Moment| moment.demand.is_some();
+        let last = self.moments.iter().rposition(is_known);
+        self.moments.truncate(last.map_or(0, |last| last + 1));
+        let first = self.moments.iter().position(is_known).unwrap_or(0);
+        self.moments.drain(..first);
+        self.period.start = self.period.time(first);
+        self.period.count = self.moments.len();
+        !self.moments.is_empty()
     }
 
     /// A tick with the demand at a time, and these replicas.
@@ -120,207 +136,116 @@ impl Past {
         let censored = known.clone().filter(|it| it.censored).count();
         censored as f64 / known.count().max(1) as f64
     }
-
-    /// Applies another measure of the demand to the moments in which GPUs were
-    /// saturated. Returns the GPU demand per unit of the measure, from the other
-    /// moments; `None` if they do not determine it.
-    pub(crate) fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
-        let both = self.moments.iter().zip(measure);
-        let free = both.filter(|(moment, _)| !moment.censored);
-        let sums = free.filter_map(|(moment, other)| Some((moment.demand?, (*other)?)));
-        let (demand, other) = sums.fold((0.0, 0.0), |sums, (demand, other)| {
-            (sums.0 + demand, sums.1 + other)
-        });
-        let factor = Some(demand / other).filter(|it| it.is_finite() && *it > 0.0)?;
-        for (moment, other) in self.moments.iter_mut().zip(measure) {
-            if let (true, Some(demand), Some(other)) = (moment.censored, moment.demand, other) {
-                moment.demand = Some(demand.max(factor * other));
-                moment.censored = false;
-            }
-        }
-        Some(factor)
-    }
 }
 
-/// A pod since its first reading; times are indices of moments.
-#[derive(Clone, Copy, Debug)]
-struct Life {
-    first: usize,
-    busy: Option<usize>,
-}
-
-/// Collects the past from answers of the store, in the order of time.
+/// Collects the past from the rows of devices, in the order of time.
 #[derive(Debug)]
-pub struct Gather<'p> {
+pub(crate) struct Gather<'p> {
     plan: &'p Plan,
-    pods: HashSet<String>,
-    unit: Unit,
-    /// `gpu.percentAsRatio`.
-    as_ratio: Option<bool>,
-    shown: UnitEvidence,
+    owners: Owners,
     past: Past,
-    lives: HashMap<Arc<str>, Life>,
+    /// The workload's GPUs of each moment that were saturated, and that were not reported.
+    saturated: Vec<u32>,
+    missing: Vec<u32>,
+    gaps: Gaps,
+    /// The pods of the workload.
+    pods: BTreeSet<Arc<str>>,
 }
-
-/// The readings over a period by device: whether it is the workload's, its pod, and its
-/// UUID and instance. NaN is a missing reading.
-type DeviceReadings = BTreeMap<(bool, Arc<str>, String), Vec<f32>>;
 
 impl<'p> Gather<'p> {
-    /// An empty past of the plan's workload with this number of moments. `pods` are the
-    /// recorded names of its pods; if empty, pods are identified by the form of their
-    /// names. `as_ratio` is `gpu.percentAsRatio`.
-    #[must_use]
-    pub fn new(
-        plan: &'p Plan,
-        pods: HashSet<String>,
-        (unit, as_ratio): (Unit, Option<bool>),
-        (start, step): (Timestamp, Duration),
-        moments: usize,
-    ) -> Self {
+    /// An empty past of the plan's workload.
+    pub(crate) fn new(plan: &'p Plan, owners: Owners, period: Period) -> Self {
         Self {
             plan,
-            pods,
-            unit,
-            as_ratio,
-            shown: UnitEvidence::default(),
+            owners,
             past: Past {
-                start,
-                step,
-                moments: vec![Moment::default(); moments],
+                period,
+                moments: vec![Moment::default(); period.count],
                 gpus_per_pod: 1.0,
             },
-            lives: HashMap::new(),
+            saturated: vec![0; period.count],
+            missing: vec![0; period.count],
+            gaps: Gaps::default(),
+            pods: BTreeSet::new(),
         }
     }
 
-    /// The first moment, the time between moments, and their number.
-    pub(crate) fn span(&self) -> (Timestamp, Duration, usize) {
-        (self.past.start, self.past.step, self.past.moments.len())
-    }
-
-    /// Adds the answer for some moments. Returns whether it has readings of the
-    /// workload.
-    pub fn take(&mut self, batch: &Batch, range: Range<usize>) -> bool {
-        let mut rows = DeviceReadings::new();
-        for series in batch.iter() {
-            let Ok(labels) = Labels::from_json(series.labels) else {
+    /// Adds the rows of some moments.
+    pub(crate) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
+        let mut pods: BTreeMap<&Arc<str>, Vec<&Row>> = BTreeMap::new();
+        for (holding, row) in rows {
+            let named = holding.pod.as_ref();
+            let Some((_, pod)) = named.filter(|it| *it.0 == *self.plan.hpa.namespace) else {
                 continue;
             };
-            let (Some(owner), Some(device)) =
-                (schemes::claim(&labels).owner, schemes::device(&labels))
-            else {
-                continue;
-            };
-            if *owner.namespace != *self.plan.hpa.namespace {
+            if !self.owns(pod) {
+                self.add_rest(row, range.start);
                 continue;
             }
-            let device = format!("{}/{:?}", device.uuid, device.instance);
-            let key = (self.owns(&owner.pod), owner.pod, device);
-            let row = rows.entry(key);
-            let row = row.or_insert_with(|| vec![f32::NAN; range.len()]);
-            for sample in series.samples {
-                self.shown.add(sample.value);
-                let place = self.place(sample.at);
-                let place = place.and_then(|it| it.checked_sub(range.start));
-                if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
-                    let value = self.percent(sample.value).unwrap_or(f64::NAN) as f32;
-                    // Series of several Prometheus replicas are one reading: the larger value.
-                    *cell = cell.max(value);
-                }
+            pods.entry(pod).or_default().push(row);
+            let is_known = |it: &Reading| matches!(it, Reading::Percent(_));
+            for gap in self.gaps.of(holding, &row.readings, range.start, is_known) {
+                let missing = self.missing.get_mut(gap).unwrap_or_default();
+                missing.iter_mut().for_each(|it| *it += 1);
             }
         }
-        let any = rows.keys().any(|(ours, ..)| *ours);
-        self.add(&rows, range);
-        any
-    }
-
-    /// Whether values between 0 and 1 contradict percents, and no unit is set.
-    pub(crate) fn has_unknown_unit(&self) -> bool {
-        let is_detected = self.unit == Unit::Percent && self.as_ratio.is_none();
-        is_detected && self.shown.contradicts_percents()
+        for (pod, rows) in pods {
+            self.add(&rows, range.clone());
+            self.pods.insert(Arc::clone(pod));
+        }
     }
 
     /// Whether a pod of the namespace is the workload's.
-    pub(super) fn owns(&self, pod: &str) -> bool {
-        if !self.pods.is_empty() {
-            return self.pods.contains(pod);
-        }
+    pub(super) fn owns(&self, pod: &Arc<str>) -> bool {
         let scaled = &self.plan.hpa.scaled;
-        let rest = pod.strip_prefix(scaled.name.as_str());
-        let Some(rest) = rest.and_then(|rest| rest.strip_prefix('-')) else {
-            return false;
-        };
-        let is_word = |word: &str, most: usize| {
-            (1..=most).contains(&word.len()) && word.bytes().all(|it| it.is_ascii_alphanumeric())
-        };
-        match (scaled.kind.as_str(), rest.split_once('-')) {
-            ("Deployment", Some((hash, end))) => is_word(hash, 10) && is_word(end, 5),
-            ("ReplicaSet", None) => is_word(rest, 5),
-            ("StatefulSet", None) => rest.bytes().all(|it| it.is_ascii_digit()),
-            ("Deployment" | "ReplicaSet" | "StatefulSet", _) => false,
-            _ => true,
+        let named = (Arc::from(self.plan.hpa.namespace.as_str()), Arc::clone(pod));
+        match self.owners.of(&named) {
+            Some((owner, _)) => *owner.kind == *scaled.kind && *owner.name == *scaled.name,
+            // The workload exists, so its name and a number are a name that it gives.
+            None if scaled.kind == "StatefulSet" => {
+                let rest = pod.strip_prefix(scaled.name.as_str());
+                let number = rest.and_then(|rest| rest.strip_prefix('-'));
+                number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+            }
+            None => false,
         }
     }
 
-    fn place(&self, at: Timestamp) -> Option<usize> {
-        let step_ms = millis(self.past.step).max(1);
-        usize::try_from((at.millis() - self.past.start.millis() + step_ms / 2) / step_ms).ok()
+    /// The number of the workload's pods, and how they are known.
+    pub(crate) fn evidence(&self) -> (usize, Evidence) {
+        let namespace: Arc<str> = self.plan.hpa.namespace.as_str().into();
+        let of = |pod: &Arc<str>| self.owners.of(&(Arc::clone(&namespace), Arc::clone(pod)));
+        let evidence = self.pods.iter().map(|pod| of(pod).map(|(_, it)| it));
+        let evidence = evidence.map(Option::unwrap_or_default).max();
+        (self.pods.len(), evidence.unwrap_or_default())
     }
 
-    fn percent(&self, raw: f64) -> Option<f64> {
-        let unit = match self.as_ratio {
-            Some(true) if self.unit == Unit::Percent => Unit::Ratio,
-            _ => self.unit,
-        };
-        reading(unit, raw)
-    }
-
-    fn add(&mut self, rows: &DeviceReadings, range: Range<usize>) {
-        let mut missing = vec![0_u32; range.len()];
-        let mut saturated = vec![0_u32; range.len()];
-        let mut counted: Vec<Option<&str>> = vec![None; range.len()];
-        for ((ours, pod, _), row) in rows {
-            let known = |it: &f32| !it.is_nan();
-            let first = row.iter().position(known).unwrap_or(row.len());
-            let last = row.iter().rposition(known).unwrap_or(0);
-            for (place, value) in row.iter().enumerate().take(last + 1).skip(first) {
-                let Some(moment) = self.past.moments.get_mut(range.start + place) else {
-                    break;
-                };
-                if value.is_nan() {
-                    missing[place] += u32::from(*ours);
-                    continue;
-                }
-                let percent = f64::from(*value);
-                if !ours {
-                    moment.rest += percent / 100.0;
-                    moment.rest_active += u32::from(percent > 0.0);
-                    continue;
-                }
-                *moment.demand.get_or_insert(0.0) += percent / 100.0;
-                moment.gpus += 1;
-                saturated[place] += u32::from(percent >= SATURATED);
-                // Rows of one pod are adjacent.
-                if counted[place].replace(pod) != Some(pod) {
-                    moment.pods += 1;
-                }
-                let here = range.start + place;
-                let life = self.lives.entry(Arc::clone(pod));
-                let life = life.or_insert(Life {
-                    first: here,
-                    busy: None,
-                });
-                if percent > 0.0 {
-                    life.busy.get_or_insert(here);
+    /// Adds a pod of the workload.
+    fn add(&mut self, rows: &[&Row], range: Range<usize>) {
+        let moments = self.past.moments.get_mut(range.clone()).unwrap_or_default();
+        let saturated = self.saturated.get_mut(range).unwrap_or_default();
+        for (place, (moment, saturated)) in moments.iter_mut().zip(saturated).enumerate() {
+            let gpus = moment.gpus;
+            for row in rows {
+                if let Some(Reading::Percent(percent)) = row.readings.get(place) {
+                    let percent = f64::from(*percent);
+                    *moment.demand.get_or_insert(0.0) += percent / 100.0;
+                    moment.gpus += 1;
+                    *saturated += u32::from(percent >= SATURATED);
                 }
             }
+            moment.pods += u32::from(moment.gpus > gpus);
         }
-        let moments = self.past.moments.get_mut(range).unwrap_or_default();
-        for ((moment, missing), saturated) in moments.iter_mut().zip(missing).zip(saturated) {
-            moment.censored = 2 * saturated > moment.gpus;
-            let (seen, all) = (f64::from(moment.gpus), f64::from(moment.gpus + missing));
-            moment.demand = moment.demand.filter(|_| seen >= ANSWERING * all);
+    }
+
+    /// Adds a GPU of another pod of the namespace.
+    fn add_rest(&mut self, row: &Row, start: usize) {
+        let moments = self.past.moments.iter_mut().skip(start);
+        for (moment, reading) in moments.zip(&row.readings) {
+            if let Reading::Percent(percent) = reading {
+                moment.rest += f64::from(*percent) / 100.0;
+                moment.rest_active += u32::from(*percent > 0.0);
+            }
         }
     }
 
@@ -328,44 +253,34 @@ impl<'p> Gather<'p> {
     pub(crate) fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
         for (at, replicas) in replicas {
             let known = (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas);
-            let place = self.place(at).filter(|_| known);
+            let place = self.past.period.place(at).filter(|_| known);
             if let Some(moment) = place.and_then(|place| self.past.moments.get_mut(place)) {
                 moment.ordered = Some(replicas as i32);
             }
         }
     }
 
-    /// How long pods took from their first reading to activity: the median of the
-    /// pods that started in this time, and their number.
-    pub(crate) fn ready_after(&self) -> Option<(Duration, usize)> {
-        let came = self.lives.values().filter(|life| life.first > 0);
-        let waits = came.filter_map(|life| Some(life.busy? - life.first));
-        let mut waits: Vec<usize> = waits.collect();
-        waits.sort_unstable();
-        let median = *waits.get(waits.len() / 2)?;
-        let wait = self.past.step * u32::try_from(median).ok()?;
-        Some((wait, waits.len()))
-    }
-
-    /// The collected past, and the number of moments with an unusual number of GPUs
-    /// per pod.
-    #[must_use]
-    pub fn finish(mut self) -> (Past, usize) {
+    /// The collected past.
+    pub(crate) fn finish(mut self) -> Past {
+        let counted = self.saturated.iter().zip(&self.missing);
+        for (moment, (saturated, missing)) in self.past.moments.iter_mut().zip(counted) {
+            moment.censored = 2 * saturated > moment.gpus;
+            let (seen, all) = (f64::from(moment.gpus), f64::from(moment.gpus + missing));
+            moment.demand = moment.demand.filter(|_| seen >= ANSWERING * all);
+        }
         let per_pod = |it: &Moment| (it.pods > 0).then(|| it.gpus.div_ceil(it.pods));
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for number in self.past.moments.iter().filter_map(per_pod) {
             *counts.entry(number).or_default() += 1;
         }
-        let all: usize = counts.values().sum();
         let usual = counts.into_iter().max_by_key(|(_, count)| *count);
-        let (usual, count) = usual.unwrap_or((1, 0));
-        self.past.gpus_per_pod = f64::from(usual);
+        self.past.gpus_per_pod = usual.map_or(1.0, |(gpus, _)| f64::from(gpus));
         // Without pods the demand is 0 only if no replicas were ordered.
         for moment in &mut self.past.moments {
             if moment.pods == 0 && moment.ordered == Some(0) {
                 moment.demand = Some(0.0);
             }
         }
-        (self.past, all - count)
+        self.past
     }
 }

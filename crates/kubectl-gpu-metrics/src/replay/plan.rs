@@ -10,7 +10,7 @@ use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::CLUSTER_PREFIX;
 use gpu_metrics::policy::{DeviceValue, Measure, Reducer};
 use hpa::Hpa;
-use hpa::hpa::{MetricSource, MetricTarget};
+use hpa::hpa::MetricSource;
 
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,36 +103,6 @@ impl Plan {
             asked,
             hpa,
         })
-    }
-
-    /// The replicas that meet all targets at a demand in GPUs, given the load of the
-    /// namespace's other GPUs; `None` if no number does.
-    pub(crate) fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
-        let metrics = self.asked.iter().zip(&self.hpa.metrics);
-        let each = metrics.filter_map(|(asked, metric)| {
-            let shared = match metric.target {
-                MetricTarget::AverageValue(_) => true,
-                MetricTarget::Value(_) => false,
-                MetricTarget::Utilization(_) => return None,
-            };
-            let target = metric.target.number() / 100.0;
-            let total = match asked.reach {
-                DeviceScope::Namespace => demand + rest,
-                DeviceScope::Pod | DeviceScope::Workload => demand,
-            };
-            match (asked.reach, asked.is_sum, shared) {
-                (_, true, true) => Some(total / target),
-                (DeviceScope::Pod, false, _) | (DeviceScope::Workload, false, false) => {
-                    Some(demand / (gpus_per_pod * target))
-                }
-                _ => None,
-            }
-        });
-        let most = each.reduce(f64::max)?;
-        // A demand that is met exactly must not need another replica by a rounding
-        // error.
-        let replicas = (most - 1e-9).ceil().max(1.0) as i32;
-        Some(replicas.min(self.hpa.max).max(self.hpa.min))
     }
 
     pub(crate) fn looks_at_namespace(&self) -> bool {

@@ -180,15 +180,16 @@ impl Trial<'_> {
         // Zero replicas would mean that scaling is switched off.
         let first = past.moments.first().map_or(0, Moment::replicas);
         let first = first.max(plan.hpa.min);
-        workload.scale(first, past.start, Duration::ZERO);
+        workload.scale(first, past.period.start, Duration::ZERO);
         let mut metrics = self.metrics(first);
         let mut history = History::default();
         let mut ticks = Vec::new();
         let mut unread = past.moments.iter().enumerate().peekable();
-        let mut now = past.start;
-        while now < past.end() {
-            while let Some((index, moment)) = unread.next_if(|(at, _)| past.time(*at) <= now) {
-                let at = past.time(index);
+        let mut now = past.period.start;
+        while now < past.period.end() {
+            while let Some((index, moment)) = unread.next_if(|(at, _)| past.period.time(*at) <= now)
+            {
+                let at = past.period.time(index);
                 workload.advance(at);
                 for metric in &mut metrics {
                     metric.take(&workload, moment, past.gpus_per_pod, at);
@@ -231,7 +232,7 @@ impl Trial<'_> {
         let others = past.moments.iter().map(|moment| moment.rest);
         let most = most + others.fold(0.0, f64::max);
         let metric = |asked: &PlannedMetric| Metric {
-            windowed: Windowed::new(self.policy, asked, past.step),
+            windowed: Windowed::new(self.policy, asked, past.period.step),
             asked: *asked,
             scale: match (asked.is_sum, asked.reach) {
                 (false, _) => 1.0,
@@ -242,36 +243,15 @@ impl Trial<'_> {
         plan.asked.iter().map(metric).collect()
     }
 
+    /// What was, at the times of the syncs.
     pub(crate) fn recorded(&self) -> Vec<Tick> {
-        self.each(|moment| Some((moment.replicas(), moment.pods)))
-    }
-
-    /// The replicas that the demand needs, without delay; `None` if no number of replicas
-    /// meets the targets.
-    pub(crate) fn clairvoyant(&self) -> Option<Vec<Tick>> {
-        let mut last = self.past.moments.first().map_or(0, Moment::replicas);
-        let gpus = self.past.gpus_per_pod;
-        let ticks = self.each(|moment| {
-            if let Some(demand) = moment.demand {
-                last = self.plan.needed(demand, moment.rest, gpus)?;
-            }
-            Some((last, u32::try_from(last).unwrap_or(0)))
-        });
-        (!ticks.is_empty()).then_some(ticks)
-    }
-
-    fn each(&self, mut state: impl FnMut(&Moment) -> Option<(i32, u32)>) -> Vec<Tick> {
         let past = self.past;
         let sync_ms = millis(self.flags.sync_period).max(1);
-        let count = millis(past.end().since(past.start)) / sync_ms;
+        let count = millis(past.period.end().since(past.period.start)) / sync_ms;
         let tick = |number| {
-            let at = Timestamp::from_millis(past.start.millis() + number * sync_ms);
+            let at = Timestamp::from_millis(past.period.start.millis() + number * sync_ms);
             let moment = past.at(at)?;
-            let (replicas, ready) = state(moment)?;
-            let capacity = f64::from(ready) * past.gpus_per_pod;
-            let busy = moment.demand.map(|demand| 100.0 * demand / capacity);
-            let shown = busy.filter(|_| ready > 0).map(|busy| busy.min(100.0));
-            Some(past.tick(at, replicas, ready as usize, shown))
+            Some(past.tick(at, moment.replicas(), moment.pods as usize, None))
         };
         (0..count).filter_map(tick).collect()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Prometheus;
 use super::endpoint::Kind;
-use crate::decode::SeriesReader;
+use crate::decode::{AnswerDecoder, DecodeError, KeyHasher, SeriesReader};
 use crate::error::Error;
 use crate::query;
 use adapter_rules::registry::Shape;
@@ -46,16 +46,11 @@ impl Prometheus {
     pub async fn range(
         &self,
         promql: &str,
-        [start, end]: [Timestamp; 2],
+        ends: [Timestamp; 2],
         step: Duration,
     ) -> Result<Batch, Error> {
-        let form = query::form([
-            ("query", promql),
-            ("start", &start.to_string()),
-            ("end", &end.to_string()),
-            ("step", &format_duration(step)),
-            ("timeout", &format_duration(self.endpoint.settings.timeout)),
-        ]);
+        let timeout = format_duration(self.endpoint.settings.timeout);
+        let form = query::range_parameters(promql, ends, step) + "&timeout=" + &timeout;
         let mut whole = Batch::new(SignalId(0));
         let parts = vec![Batch::new(SignalId(0))];
         let mut keep = |part: &Batch| whole.append(part);
@@ -76,4 +71,20 @@ impl Prometheus {
         self.endpoint.ask(Kind::Series, &form, &mut shapes).await?;
         Ok(shapes.in_order())
     }
+}
+
+/// The series of a whole answer to a query over a time range, received by another client.
+///
+/// # Errors
+/// When the answer has no such result, or may be partial.
+pub fn matrix(answer: &[u8], hasher: &KeyHasher) -> Result<Batch, DecodeError> {
+    let mut whole = Batch::new(SignalId(0));
+    let parts = vec![Batch::new(SignalId(0))];
+    let mut keep = |part: &Batch| whole.append(part);
+    let mut series = SeriesReader::new(hasher, parts, HashMap::new(), &mut keep);
+    let mut decoder = AnswerDecoder::new();
+    decoder.feed(answer, &mut series)?;
+    decoder.finish(&mut series)?;
+    series.finish();
+    Ok(whole)
 }

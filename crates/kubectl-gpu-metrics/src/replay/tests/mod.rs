@@ -15,8 +15,7 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
 use hpa::{ControllerFlags, Hpa};
 
-use super::past::changes;
-use super::{Figures, Moment, Past, Plan, Tick, Trial};
+use super::{Figures, Past, Plan, Tick, Trial};
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
@@ -24,7 +23,7 @@ const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 const READY_AFTER: Duration = Duration::from_secs(20);
 
 /// A Pods metric with this target, in percent of each GPU.
-fn pods(target: &str) -> Value {
+pub(crate) fn pods(target: &str) -> Value {
     json!({"type": "Pods", "pods": {
         "metric": {"name": "gpu_memory_utilization"},
         "target": {"type": "AverageValue", "averageValue": target},
@@ -43,25 +42,19 @@ fn object(metrics: &Value, behavior: &Value) -> HorizontalPodAutoscaler {
     .unwrap()
 }
 
-fn plan(metrics: &Value, behavior: &Value) -> Plan {
+pub(crate) fn plan(metrics: &Value, behavior: &Value) -> Plan {
     let hpa = Hpa::try_from(&object(metrics, behavior)).unwrap();
     Plan::read(hpa, "default").unwrap()
 }
 
 /// A demand for each second, and the initial pods.
-fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
-    let moment = |demand| Moment {
-        demand,
+pub(crate) fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
+    Past::of_demands(
+        START,
+        Duration::from_secs(1),
         pods,
-        gpus: pods,
-        ..Moment::default()
-    };
-    Past {
-        start: START,
-        step: Duration::from_secs(1),
-        moments: demand.into_iter().map(moment).collect(),
-        gpus_per_pod: 1.0,
-    }
+        demand.into_iter().collect(),
+    )
 }
 
 /// The window of four readings, four seconds: at a sync it contains only the current load.
@@ -88,15 +81,13 @@ fn trial<'t>(plan: &'t Plan, past: &'t Past) -> Trial<'t> {
     }
 }
 
-/// Changes of the replicas, by seconds since the start.
+/// Changes of the replicas, including the first, by seconds since the start.
 fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
-    let changes = changes(ticks).into_iter();
-    changes
-        .map(|(at, replicas)| (at.since(START).as_secs(), replicas))
-        .collect()
+    let runs = ticks.chunk_by(|one, next| one.replicas == next.replicas);
+    let firsts = runs.map(|run| (run[0].at.since(START).as_secs(), run[0].replicas));
+    firsts.collect()
 }
 
-/// The figures at a price of 2 for a GPU hour.
 fn measure(plan: &Plan, past: &Past, ticks: &[Tick]) -> Figures {
-    trial(plan, past).figures(ticks, Some(2.0))
+    trial(plan, past).figures(ticks)
 }

@@ -1,27 +1,49 @@
 //! Makes a past from the store's answers, and reads manifests.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::signal::{SignalId, Unit};
+use gpu_metrics::validity::UnitEvidence;
 use hpa::Hpa;
 
-use crate::replay::{Conservation, Gather, Moment, Past, Plan};
+use crate::history::owners::{Owners, Workload};
+use crate::history::period::Period;
+use crate::history::rows::Rows;
+use crate::replay::past::Moment;
+use crate::replay::{Conservation, Gather, Past, Plan};
 
 use super::{START, object, past, plan, pods};
 
 const STEP: Duration = Duration::from_secs(15);
 
-fn gather<'p>(plan: &'p Plan, pods: &[&str]) -> Gather<'p> {
-    let pods: HashSet<String> = pods.iter().map(|&pod| pod.to_owned()).collect();
-    Gather::new(plan, pods, (Unit::Percent, None), (START, STEP), 4)
+/// Owners of pods of Deployments, as recorded.
+fn recorded(pods: &[(&str, &str)]) -> Owners {
+    let owner = |(pod, name): &(&str, &str)| {
+        let workload = Workload {
+            kind: "Deployment".into(),
+            name: (*name).into(),
+        };
+        (("team".into(), (*pod).into()), workload)
+    };
+    Owners::recorded(pods.iter().map(owner))
 }
 
+fn gather(plan: &Plan, owners: Owners) -> Gather<'_> {
+    Gather::new(plan, owners, PERIOD)
+}
+
+const PERIOD: Period = Period {
+    start: START,
+    step: STEP,
+    count: 4,
+};
+
 /// Gathers rows of a pod, a UUID and readings (`10 20 · 30`), one each step; `·` is none.
-fn gathered(rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
+fn gathered(rows: &[(&str, &str, &str)]) -> Past {
     let texts = rows.iter().map(|(pod, uuid, _)| {
         json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
     });
@@ -36,24 +58,29 @@ fn gathered(rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
             }
         }
     }
+    let mut rows = Rows {
+        period: PERIOD,
+        units: vec![Unit::Percent],
+        as_ratio: None,
+        evidence: UnitEvidence::default(),
+    };
     let plan = plan(&pods("50"), &Value::Null);
-    let mut gather = gather(&plan, &[]);
-    gather.take(&batch, 0..4);
-    let ready_after = gather.ready_after();
-    (gather.finish().0, ready_after)
+    let mut gather = gather(&plan, Owners::default());
+    gather.take(&rows.of(&(0..4), &[batch]), 0..4);
+    gather.finish()
 }
 
 #[test]
 fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
     let rows = [
-        ("infer-5d4f8c9b7-abcde", "GPU-1", "50 100 100 50"),
-        ("infer-5d4f8c9b7-abcde", "GPU-2", "50 96 95 50"),
+        ("infer-5d4f8c9b7-bcdfg", "GPU-1", "50 100 100 50"),
+        ("infer-5d4f8c9b7-bcdfg", "GPU-2", "50 96 95 50"),
         // Of two series of a device, the larger value counts.
-        ("infer-5d4f8c9b7-abcde", "GPU-2", "40 40 40 60"),
-        ("infer-5d4f8c9b7-fghij", "GPU-3", "· 0 0 80"),
+        ("infer-5d4f8c9b7-bcdfg", "GPU-2", "40 40 40 60"),
+        ("infer-5d4f8c9b7-fghjk", "GPU-3", "· 0 0 80"),
         ("other-0", "GPU-4", "30 0 30 30"),
     ];
-    let (past, ready_after) = gathered(&rows);
+    let past = gathered(&rows);
     let demand: Vec<f64> = past.moments.iter().map(|it| it.demand.unwrap()).collect();
     let expected = [1.0, 1.96, 1.95, 1.9];
     for (demand, expected) in demand.iter().zip(expected) {
@@ -72,17 +99,15 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
     assert_eq!(counts.collect::<Vec<_>>(), expected);
     assert_eq!(past.gpus_per_pod, 2.0);
     assert_eq!(past.censored(), 0.5);
-    // The second pod started at 1 and was active at 3.
-    assert_eq!(ready_after, Some((2 * STEP, 1)));
 }
 
 #[test]
 fn a_gap_in_the_readings_of_a_pod_is_no_idleness() {
     let rows = [
-        ("infer-a-b", "GPU-1", "50 · 50 50"),
-        ("infer-a-c", "GPU-2", "50 50 50 ·"),
+        ("infer-5d4f8c9b7-bcdfg", "GPU-1", "50 · 50 50"),
+        ("infer-5d4f8c9b7-bcdfh", "GPU-2", "50 50 50 ·"),
     ];
-    let (past, _) = gathered(&rows);
+    let past = gathered(&rows);
     let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
     // At 1, half of the GPUs have no reading; at 3, one pod has ended.
     assert_eq!(known, [true, false, true, true]);
@@ -90,24 +115,31 @@ fn a_gap_in_the_readings_of_a_pod_is_no_idleness() {
 }
 
 #[test]
-fn pods_are_identified_by_recorded_owners_or_by_their_names() {
+fn pods_are_identified_by_recorded_owners_or_by_certain_names() {
     let mut plan = plan(&pods("50"), &Value::Null);
     for (kind, pod, owned) in [
-        ("Deployment", "infer-5d4f8c9b7-abcde", true),
-        ("Deployment", "infer-large-5d4f8c9b7-abcde", false),
+        ("Deployment", "infer-5d4f8c9b7-bcdfg", true),
+        ("Deployment", "infer-large-5d4f8c9b7-bcdfg", false),
+        ("Deployment", "infer-gpu-0", false),
+        ("Deployment", "infer-batch-x", false),
         ("Deployment", "infer-0", false),
-        ("Deployment", "other-5d4f8c9b7-abcde", false),
+        ("Deployment", "other-5d4f8c9b7-bcdfg", false),
         ("Deployment", "infer", false),
         ("StatefulSet", "infer-12", true),
         ("StatefulSet", "infer-x", false),
-        ("ReplicaSet", "infer-abcde", true),
-        ("LeaderWorkerSet", "infer-0-1", true),
+        ("ReplicaSet", "infer-bcdfg", false),
+        ("LeaderWorkerSet", "infer-0-1", false),
     ] {
         kind.clone_into(&mut plan.hpa.scaled.kind);
-        assert_eq!(gather(&plan, &[]).owns(pod), owned, "{kind} {pod}");
-        let recorded = gather(&plan, &["strange"]);
-        assert!(recorded.owns("strange") && !recorded.owns(pod));
+        let pod: Arc<str> = pod.into();
+        let by_names = gather(&plan, Owners::default());
+        assert_eq!(by_names.owns(&pod), owned, "{kind} {pod}");
     }
+    plan.hpa.scaled.kind = "Deployment".to_owned();
+    let owners = [("strange", "infer"), ("infer-5d4f8c9b7-bcdfg", "other")];
+    let recorded = gather(&plan, recorded(&owners));
+    assert!(recorded.owns(&"strange".into()));
+    assert!(!recorded.owns(&"infer-5d4f8c9b7-bcdfg".into()));
 }
 
 /// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
@@ -136,20 +168,6 @@ fn conservation_is_computed_from_changes_of_the_replicas() {
     assert!((each.alpha - 1.0).abs() < 1e-9 && !each.holds(), "{each:?}");
     let nothing_changed = super::past(4, std::iter::repeat_n(Some(2.0), 600));
     assert_eq!(Conservation::of(&nothing_changed, STEP), None);
-}
-
-/// A GPU of demand is 10 requests, so 30 requests are 3 GPUs.
-#[test]
-fn another_measure_replaces_the_demand_of_saturated_gpus() {
-    let mut past = past(2, [Some(1.0), Some(2.0), Some(2.0)]);
-    for moment in &mut past.moments[1..] {
-        moment.censored = true;
-    }
-    assert!(past.clone().calibrate(&[None, None, None]).is_none());
-    let factor = past.calibrate(&[Some(10.0), Some(30.0), None]).unwrap();
-    assert!((factor - 0.1).abs() < 1e-12);
-    assert!((past.moments[1].demand.unwrap() - 3.0).abs() < 1e-12);
-    assert!(!past.moments[1].censored && past.moments[2].censored);
 }
 
 #[test]
@@ -204,14 +222,4 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
             .unwrap()
             .looks_at_namespace()
     );
-}
-
-#[test]
-fn the_replicas_that_are_needed_follow_from_the_target() {
-    let mean = plan(&pods("50"), &Value::Null);
-    assert_eq!(mean.needed(4.0, 9.0, 1.0), Some(8));
-    assert_eq!(mean.needed(4.01, 0.0, 1.0), Some(9));
-    assert_eq!(mean.needed(4.0, 0.0, 8.0), Some(1));
-    assert_eq!(mean.needed(0.0, 0.0, 1.0), Some(1));
-    assert_eq!(mean.needed(1000.0, 0.0, 1.0), Some(30));
 }

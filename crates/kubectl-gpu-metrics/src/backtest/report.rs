@@ -1,0 +1,281 @@
+//! What the backtest of an autoscaler says.
+
+use std::thread;
+use std::time::Duration;
+
+use apimachinery::duration::format_duration;
+use findings::Severity as FindingSeverity;
+
+use crate::document::cell::{Cell, Unit};
+use crate::document::series::{Line, Series};
+use crate::document::table::{Table, columns};
+use crate::document::{Document, Severity};
+use crate::replay::past::SATURATED;
+use crate::replay::sweep::{TARGETS, best};
+use crate::replay::{Conservation, Figures, MOST_CENSORED, Plan, Tick, Trial};
+
+use super::{BacktestArgs, DAY, HOUR};
+
+/// The most points of a line; more are folded into means.
+const POINTS: usize = 1_500;
+
+/// The backtest of one autoscaler.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    pub(super) args: &'a BacktestArgs,
+    /// Assumptions, and their sources.
+    pub(super) notes: &'a [String],
+    pub(super) trial: Trial<'a>,
+}
+
+/// The figures of some replicas over time.
+#[derive(Debug)]
+struct FiguresRow {
+    of: String,
+    figures: Figures,
+    is_best: bool,
+}
+
+columns! {
+    FIGURES: FiguresRow;
+    "name", "REPLICAS", "" [] => |row| Cell::text(&row.of);
+    "gpuHours", "GPU-HOURS", "of all ordered replicas"
+        [unit(Unit::Count)] => |row| Cell::number(row.figures.gpu_hours, Unit::Count);
+    "shortage", "SHORTAGE", "demand was 95 % or more of the serving GPUs"
+        [unit(Unit::Seconds)] => |row| Cell::number(row.figures.shortage, Unit::Seconds);
+    "scaleUps", "UPS", "scale-ups"
+        [unit(Unit::Count)] => |row| Cell::number(row.figures.scale_ups.into(), Unit::Count);
+    "scaleDowns", "DOWNS", "scale-downs"
+        [unit(Unit::Count)] => |row| Cell::number(row.figures.scale_downs.into(), Unit::Count);
+    "unknown", "UNKNOWN", "demand is unknown, which is no shortage"
+        [unit(Unit::Seconds)] => |row| Cell::number(row.figures.unknown, Unit::Seconds);
+    "best", "BEST", "fewest GPU-hours within --max-shortage" [] => |row| match row.is_best {
+        true => Cell::verdict(Severity::Good, "best"),
+        false => Cell::text(""),
+    };
+}
+
+impl Report<'_> {
+    /// Runs the simulations, and adds what they say.
+    pub(super) fn add_to(&self, document: &mut Document) {
+        let Trial { past, plan, .. } = self.trial;
+        let scaled = &plan.hpa.scaled;
+        let [from, to] = [past.period.start, past.period.end()].map(|at| at.whole_second().date());
+        document.heading(format!(
+            "{plan} on {} {}, {from} to {to}",
+            scaled.kind, scaled.name
+        ));
+        let (recorded, simulated) = (self.trial.recorded(), self.trial.run());
+        let conservation = Conservation::of(past, self.trial.ready_after);
+        for warning in self.warnings(conservation.as_ref()) {
+            document.verdict(Severity::Warning, warning);
+        }
+        let rows = [("recorded", &recorded), ("simulated", &simulated)];
+        let row = |(of, ticks): (&str, &Vec<Tick>)| self.row(of.to_owned(), ticks);
+        document.table(self.table("What was, and what would have been", rows.map(row)));
+        if self.args.sweep {
+            self.add_sweep(document, &simulated, conservation.as_ref());
+        }
+        self.add_series(document, &recorded, &simulated);
+        let written = self.args.flags.written();
+        let assumed = [
+            format!(
+                "flags of kube-controller-manager 1.{}: {written}",
+                self.trial.flags.minor
+            ),
+            format!(
+                "replicas serve load {} after they are ordered (--ready-after), and share the \
+                 demand evenly; demand that they cannot serve is lost",
+                format_duration(self.trial.ready_after)
+            ),
+            match conservation {
+                Some(it) => format!(
+                    "{} changes of the replicas: utilisation grew with their number to the power \
+                     of {:.2}; {}",
+                    it.events,
+                    it.alpha,
+                    it.sentence()
+                ),
+                None => "that demand does not depend on the replicas is assumed: fewer than three \
+                         changes of the replicas can be evaluated"
+                    .to_owned(),
+            },
+        ];
+        document.notes(self.notes.iter().cloned().chain(assumed));
+    }
+
+    fn row(&self, of: String, ticks: &[Tick]) -> FiguresRow {
+        FiguresRow {
+            of,
+            figures: self.trial.figures(ticks),
+            is_best: false,
+        }
+    }
+
+    fn table(&self, caption: &str, rows: impl IntoIterator<Item = FiguresRow>) -> Table {
+        let mut table = Table::of(caption, FIGURES, rows);
+        let is_marked = |row: &Vec<Cell>| matches!(row.last(), Some(Cell::Verdict(_)));
+        if !table.rows.iter().any(is_marked) {
+            table.remove("best");
+        }
+        table
+    }
+
+    fn add_sweep(
+        &self,
+        document: &mut Document,
+        simulated: &[Tick],
+        conservation: Option<&Conservation>,
+    ) {
+        let plans = TARGETS.map(|it| {
+            let plan = self
+                .trial
+                .plan
+                .with_target(it, self.trial.past.gpus_per_pod);
+            (it, plan)
+        });
+        let mut rows = vec![self.row("the target of the file".to_owned(), simulated)];
+        rows.extend(self.run_all(&plans));
+        let figures: Vec<Figures> = rows.iter().map(|row| row.figures).collect();
+        let most = self.args.max_shortage;
+        let found = match self.withheld(conservation) {
+            Some(why) => Err(why),
+            None => best(&figures, most.as_secs_f64()).ok_or_else(|| {
+                format!(
+                    "no target has at most {} of shortage",
+                    format_duration(most)
+                )
+            }),
+        };
+        if let Ok(best) = &found {
+            rows[*best].is_best = true;
+        }
+        document.table(self.table("Targets, in percent of each GPU", rows));
+        match found {
+            Err(why) => {
+                document.verdict(Severity::Unknown, format!("No target is the best: {why}"));
+            }
+            Ok(0) => document.verdict(Severity::Good, "The target of the file is the best"),
+            Ok(best) => {
+                let (percent, plan) = &plans[best - 1];
+                let saved = figures[0].gpu_hours - figures[best].gpu_hours;
+                let share = 100.0 * saved / figures[0].gpu_hours;
+                document.verdict(
+                    Severity::Note,
+                    format!(
+                        "{percent} % is the best: of the targets with at most {} of shortage it \
+                         needs the fewest GPU-hours, {saved:.1} ({share:.0} %) fewer than the \
+                         target of the file",
+                        format_duration(most)
+                    ),
+                );
+                document.code(plan.patch());
+            }
+        }
+    }
+
+    /// The rows of these plans, computed at once.
+    fn run_all(&self, plans: &[(u32, Plan)]) -> Vec<FiguresRow> {
+        let row = &|(percent, plan): &(u32, Plan)| {
+            let trial = Trial { plan, ..self.trial };
+            self.row(format!("{percent} %"), &trial.run())
+        };
+        thread::scope(|scope| {
+            let runs = plans.iter().map(|plan| scope.spawn(move || row(plan)));
+            let runs: Vec<_> = runs.collect();
+            let done = runs.into_iter().filter_map(|run| run.join().ok());
+            done.collect()
+        })
+    }
+
+    /// Reasons to doubt the figures.
+    fn warnings(&self, conservation: Option<&Conservation>) -> Vec<String> {
+        let past = self.trial.past;
+        let mut warnings = Vec::new();
+        let length = past.period.end().since(past.period.start);
+        // The newest scrapes may not be stored yet.
+        if length < 7 * DAY - HOUR {
+            warnings.push(format!(
+                "{} are less than a week: weekends and rare peaks may be missing",
+                format_duration(Duration::from_secs(length.as_secs()))
+            ));
+        }
+        let censored = past.censored();
+        if censored > 0.0 {
+            warnings.push(format!(
+                "in {:.1} % of the time most GPUs were at {SATURATED} % or more: the demand may be \
+                 higher than shown",
+                100.0 * censored
+            ));
+        }
+        let broken = conservation.filter(|it| !it.holds());
+        warnings.extend(broken.map(|it| it.sentence().to_owned()));
+        let minor = Some(self.args.kubernetes_version);
+        let found = findings::hpa::check(&self.trial.plan.hpa, None, minor).into_iter();
+        let found = found.filter(|it| it.severity != FindingSeverity::Info);
+        warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
+        warnings
+    }
+
+    /// Why no target is recommended.
+    fn withheld(&self, conservation: Option<&Conservation>) -> Option<String> {
+        let censored = self.trial.past.censored();
+        if censored > MOST_CENSORED {
+            return Some(format!(
+                "in {:.0} % of the time the demand was higher than the GPUs could serve, so it is \
+                 unknown; select a period with more GPUs",
+                100.0 * censored
+            ));
+        }
+        let broken = conservation.filter(|it| !it.holds());
+        broken.map(|it| it.sentence().to_owned())
+    }
+
+    fn add_series(&self, document: &mut Document, recorded: &[Tick], simulated: &[Tick]) {
+        let gpus = self.trial.past.gpus_per_pod;
+        let capacity = |tick: &Tick| Some(f64::from(tick.ready) * gpus);
+        let replicas = |tick: &Tick| Some(f64::from(tick.replicas));
+        let line = |name: &str, ticks: &[Tick], read: &dyn Fn(&Tick) -> Option<f64>| Line {
+            name: name.to_owned(),
+            values: ticks.iter().map(read).collect(),
+        };
+        let metric = self.trial.plan.hpa.metrics.first();
+        let title = metric.map_or_else(String::new, |metric| {
+            format!("{}, target {}", metric.source.name(), metric.target)
+        });
+        let all = [
+            (
+                "Demand and capacity in GPUs".to_owned(),
+                Unit::Count,
+                vec![
+                    line("demand", recorded, &|tick| tick.demand),
+                    line("recorded capacity", recorded, &capacity),
+                    line("simulated capacity", simulated, &capacity),
+                ],
+            ),
+            (
+                "Ordered replicas".to_owned(),
+                Unit::Count,
+                vec![
+                    line("recorded", recorded, &replicas),
+                    line("simulated", simulated, &replicas),
+                ],
+            ),
+            (
+                title,
+                Unit::Plain,
+                vec![line("simulated", simulated, &|tick| tick.shown)],
+            ),
+        ];
+        for (title, unit, lines) in all {
+            let times = simulated.iter().map(|tick| tick.at).collect();
+            let series = Series {
+                title,
+                unit,
+                times,
+                lines,
+            };
+            document.series(series.folded(POINTS));
+        }
+    }
+}

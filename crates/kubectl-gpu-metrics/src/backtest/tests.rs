@@ -1,0 +1,54 @@
+//! The document of a backtest beside the recorded one.
+
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::Value;
+
+use gpu_metrics::policy::Policy;
+use hpa::ControllerFlags;
+
+use crate::document::Document;
+use crate::replay::Trial;
+use crate::replay::tests::{past, plan, pods};
+use crate::tests::changed;
+
+use super::BacktestArgs;
+use super::report::Report;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: BacktestArgs,
+}
+
+/// Two GPUs of demand for an hour on eight replicas, of which three are enough at the best
+/// target, with a gap of ten minutes.
+#[test]
+fn the_document_is_the_recorded_one() {
+    let words = ["backtest", "hpa.yaml", "--sweep"];
+    let args = Line::try_parse_from(words).unwrap().args;
+    let demand = (0..3600).map(|second| (!(1200..1800).contains(&second)).then_some(2.0));
+    let (past, plan) = (past(8, demand), plan(&pods("50"), &Value::Null));
+    let report = Report {
+        args: &args,
+        notes: &["recorded replicas are the pods that held GPUs".to_owned()],
+        trial: Trial {
+            past: &past,
+            plan: &plan,
+            policy: &Policy::default(),
+            flags: &ControllerFlags::of_version(37),
+            ready_after: Duration::from_secs(20),
+        },
+    };
+    let mut document = Document::new("Backtest");
+    report.add_to(&mut document);
+    // A page has each point, of which one in a hundred is enough here.
+    for block in &mut document.blocks {
+        if let crate::document::Block::Series(series) = block {
+            *series = series.clone().folded(10);
+        }
+    }
+    let differing = changed("backtest", &document);
+    assert!(differing.is_empty(), "{}", differing.join("\n\n"));
+}

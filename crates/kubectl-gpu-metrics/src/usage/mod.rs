@@ -1,0 +1,166 @@
+//! `usage`: GPU-hours held, active and idle, by owner.
+
+mod price;
+mod report;
+mod tally;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
+use cluster_state::clock;
+use configuration::Flags;
+use gpu_metrics::policy::DeviceValue;
+
+use super::Failure;
+use super::cluster::ClusterArgs;
+use super::document::Document;
+use super::document::text::Layout;
+use super::explain::hpa::a_second_or_more;
+use super::history::owners::Owners;
+use super::history::period::{self, Period};
+use super::history::{History, scopes};
+use super::terminal::{Output, print, say};
+
+use price::Prices;
+use tally::Tally;
+
+/// The most instants without `--step`: a week of minutes.
+const MOST: u64 = 7 * 24 * 60;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// GPU-hours that pods held, used and wasted, by owner, those that wasted most first: read
+/// from Prometheus, with the server's rules for devices and their holders.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kubectl gpu-metrics usage --since 7d
+  kubectl gpu-metrics usage --since 30d --by workload --price H100=2.5,A100=1.8
+  kubectl gpu-metrics usage --since 24h --by label=team -o csv --prometheus-url http://localhost:9090")]
+pub struct UsageArgs {
+    /// Start: a duration before now (7d) or a time (2026-01-02T03:04:05Z)
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = period::time)]
+    since: Timestamp,
+    /// End, in the same form [default: now]
+    #[arg(long, value_name = "TIME", value_parser = period::time)]
+    until: Option<Timestamp>,
+    /// Owners: namespace, workload, node, or label=KEY with a label of pods
+    #[arg(long, value_name = "OWNER", default_value = "namespace", value_parser = By::parse)]
+    by: By,
+    /// Price of a GPU for an hour: a number, MODEL=NUMBER for each model, or a file with such
+    /// lines. A word of the model is enough
+    #[arg(long, value_name = "PRICES", value_parser = Prices::parse)]
+    price: Option<Prices>,
+    /// Time between two readings of a GPU [default: a minute, or longer for more than a week]
+    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
+    step: Option<Duration>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: UsageOutput,
+    #[command(flatten)]
+    prometheus: Flags,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The owners of the rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Namespace,
+    Workload,
+    Node,
+    /// The value of this label of pods.
+    Label(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum UsageOutput {
+    /// Tables, for people
+    Text,
+    /// For programs
+    Json,
+    /// The rows of owners, for spreadsheets
+    Csv,
+}
+
+impl By {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "namespace" | "ns" => Ok(Self::Namespace),
+            "workload" => Ok(Self::Workload),
+            "node" => Ok(Self::Node),
+            _ => match text.strip_prefix("label=") {
+                Some(key) if !key.is_empty() => Ok(Self::Label(key.to_owned())),
+                _ => Err("write namespace, workload, node or label=KEY".to_owned()),
+            },
+        }
+    }
+}
+
+/// Reads the past and prints who used what.
+pub async fn run(args: UsageArgs) -> Result<(), Failure> {
+    let history = History::open(&args.prometheus, &args.cluster).await?;
+    let document = document(&args, &history).await?;
+    let output = match args.output {
+        UsageOutput::Csv => {
+            print(&report::csv(&document));
+            return Ok(());
+        }
+        UsageOutput::Text => Output::Text,
+        UsageOutput::Json => Output::Json,
+    };
+    say(&document, output, Layout::default()).map(drop)
+}
+
+async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failure> {
+    let ends = [args.since, args.until.unwrap_or_else(clock::now)];
+    let namespace = args.cluster.namespace.as_deref();
+    let of = match namespace {
+        Some(namespace) => scopes(namespace, ".+").to_vec(),
+        None => vec![String::new()],
+    };
+    let queries = history.of_devices(DeviceValue::GpuUtilization, &of);
+    let scrape = history.scrape_interval(&queries, ends).await?;
+    let Some(scrape) = scrape else {
+        return Err(Failure::Failed(format!(
+            "no series of {} are in the store in this period: check --since, the retention of the \
+             store, and --prometheus-url",
+            queries.names
+        )));
+    };
+    let minutes = ends[1].since(ends[0]).as_secs().div_ceil(MOST * 60).max(1);
+    let step = scrape.max(MINUTE * u32::try_from(minutes).unwrap_or(u32::MAX));
+    let period = Period::of(ends, args.step.unwrap_or(step))?;
+    let label = match &args.by {
+        By::Label(key) => Some(key.as_str()),
+        _ => None,
+    };
+    let owners = match args.by {
+        By::Namespace | By::Node => Owners::default(),
+        _ => Owners::read(history, ends, namespace, label).await?,
+    };
+    let mut tally = Tally::new(period);
+    // A pod holds a GPU until two scrapes in a row do not name it.
+    let take = |range, rows| tally.take(&rows, range);
+    history
+        .each_of_devices(&queries, 2 * scrape, period, take)
+        .await?;
+    let how = format!(
+        "Each GPU is read every {}, and scraped every {}. Active: {} is above 0.",
+        format_duration(period.step),
+        format_duration(scrape),
+        queries.names
+    );
+    let report = report::Report {
+        by: &args.by,
+        prices: args.price.as_ref(),
+        owners: &owners,
+        period,
+        // The GPUs of one namespace are not the fleet.
+        is_fleet: namespace.is_none(),
+        how,
+    };
+    Ok(report.document(&tally.finish()))
+}
