@@ -19,7 +19,6 @@ pub(super) struct Gpu {
     step: Option<Scalar<Auto<Step>>>,
     pub(super) poll: Option<Scalar<Auto<Poll>>>,
     active: Option<Active>,
-    min_devices: Option<Scalar<Share>>,
     freshness: Option<Scalar<Auto<Freshness>>>,
     scrape_interval: Option<Scalar<Auto<Interval>>>,
     percent_as_ratio: Option<Scalar<Auto<bool>>>,
@@ -46,20 +45,6 @@ type Freshness = Within<20_000, 3_600_000>;
 /// A window is in whole seconds, because clients receive it as `windowSeconds`. It is at
 /// most a day, because all its samples are kept in memory.
 type Window = Within<1_000, 86_400_000, 1_000>;
-
-/// A fraction: above 0, at most 1.
-struct Share;
-
-impl Setting for Share {
-    type Value = f64;
-
-    fn parse(text: &str) -> Result<f64, String> {
-        let share = text.parse().ok();
-        share
-            .filter(|share| *share > 0.0 && *share <= 1.0)
-            .ok_or_else(|| format!("{text:?} is no share: write a number above 0, at most 1"))
-    }
-}
 
 impl Choice for bool {
     const WORDS: Words<Self> = &[("true", true), ("false", false)];
@@ -127,7 +112,6 @@ impl Gpu {
             active: (self.active.iter())
                 .flat_map(|active| active.any.iter().map(Condition::known))
                 .collect(),
-            min_devices: or(&self.min_devices, default.min_devices),
             freshness: or(&self.freshness, None).unwrap_or(default.freshness),
             scrape_interval: or(&self.scrape_interval, default.scrape_interval),
             percent_as_ratio: or(&self.percent_as_ratio, default.percent_as_ratio),

@@ -85,13 +85,12 @@ mod tests {
     fn settings_are_shown_and_secrets_are_not() {
         let text = "prometheus:\n  url: http://bob:hunter2@prom.internal:9090/hidden?key=hunter3\n  \
                     headers: {X-Scope-OrgID: tenant-a}\n  matchers: {cluster: prod-eu}\n\
-                    gpu: {window: 2m, step: 10s, minDevices: 0.5}\nrules: []\n";
+                    gpu: {window: 2m, step: 10s}\nrules: []\n";
         let config = Config::from_yaml("f", text, &Flags::default()).unwrap();
         let shown = config.shown().into_iter();
         let shown: Vec<String> = shown.map(|(key, value)| format!("{key}={value}")).collect();
         let all = shown.join("\n");
-        let wanted =
-            "gpu.window=2m|gpu.step=10s|gpu.minDevices=0.5|gpu.resources=nvidia.com/gpu|rules=0";
+        let wanted = "gpu.window=2m|gpu.step=10s|gpu.resources=nvidia.com/gpu|rules=0";
         for wanted in wanted.split('|') {
             assert!(all.contains(wanted), "{wanted}: {all}");
         }

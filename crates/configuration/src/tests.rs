@@ -197,7 +197,6 @@ fn every_setting_of_gpu_arrives() {
   step: 15s
   poll: 5s
   active: {any: [{signal: dram_active, above: 0.02}, {signal: memory_used}]}
-  minDevices: 0.8
   freshness: 45s
   scrapeInterval: 15s
   percentAsRatio: false
@@ -217,7 +216,6 @@ fn every_setting_of_gpu_arrives() {
             ]
             .map(|(value, above)| Threshold { value, above })
             .into(),
-            min_devices: 0.8,
             freshness: Duration::from_secs(45),
             scrape_interval: secs(15),
             percent_as_ratio: Some(false),

@@ -97,9 +97,8 @@ impl Snapshot {
     /// Whether a live pod holds a device at the end of the window.
     #[must_use]
     pub fn is_held(&self, device: u32) -> bool {
-        let end = self.end() - self.holdings.behind(device);
         let mut claims = self.layout.claims_of(device);
-        claims.any(|claim| self.holdings.get(claim).is_current && self.holdings.holds(claim, end))
+        claims.any(|claim| self.is_current(claim, device))
     }
 
     /// Why an object has no value.

@@ -7,6 +7,10 @@ use crate::reading::DeviceReading;
 use crate::signal::Unit;
 use crate::tally::Answering;
 
+/// The share of devices that may be missing from a sum or a count, by number and by their last
+/// readings.
+const SHARE_OF_SUMS: f64 = 0.1;
+
 /// The share of devices that may be missing from a mean or a maximum.
 const SHARE_OF_MEANS: f64 = 0.5;
 
@@ -146,22 +150,13 @@ impl Counts {
     }
 
     /// The object's number at the instant, if enough devices answer.
-    pub(crate) fn number(
-        self,
-        counted: &Total,
-        missing: &Missing,
-        of: &Answering,
-        min_devices: f64,
-    ) -> Option<f64> {
-        let is_defined = || {
-            of.missing + of.missing_at_most == 0
-                || self.is_defined(counted, missing, of, 1.0 - min_devices)
-        };
+    pub(crate) fn number(self, counted: &Total, missing: &Missing, of: &Answering) -> Option<f64> {
+        let is_defined =
+            || of.missing + of.missing_at_most == 0 || self.is_defined(counted, missing, of);
         (of.valid > 0 && is_defined()).then(|| self.value(counted, of))
     }
 
-    /// `share` of the devices may be missing from a sum.
-    fn is_defined(self, counted: &Total, missing: &Missing, of: &Answering, share: f64) -> bool {
+    fn is_defined(self, counted: &Total, missing: &Missing, of: &Answering) -> bool {
         let few = |missing: u32, share: f64| {
             let missing = f64::from(missing);
             missing <= share * (f64::from(of.valid) + missing) + ROUNDING
@@ -169,14 +164,15 @@ impl Counts {
         let devices = of.missing + of.missing_at_most;
         match self.measure {
             // Held devices are known without an answer, except those that may be shared.
-            Measure::HeldCount => return few(of.missing_at_most, share),
+            Measure::HeldCount => return few(of.missing_at_most, SHARE_OF_SUMS),
             Measure::OriginalAverage => return true,
             _ => {}
         }
         if self.reducer == Reducer::Sum {
             // A GPU that was never read counts with the largest reading of the object.
             let sum = missing.total.sum + f64::from(missing.never) * counted.max;
-            return few(devices, share) && sum <= share * (counted.sum + sum) + ROUNDING;
+            let most = SHARE_OF_SUMS * (counted.sum + sum) + ROUNDING;
+            return few(devices, SHARE_OF_SUMS) && sum <= most;
         }
         few(devices, SHARE_OF_MEANS) && self.is_near(counted, &missing.total, of)
     }

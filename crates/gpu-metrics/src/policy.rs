@@ -25,6 +25,19 @@ pub enum DeviceValue {
     Signal(SignalId),
 }
 
+impl DeviceValue {
+    /// The signal that it is read from, and the one that MIG instances have instead.
+    pub(crate) const fn signals(self) -> (SignalId, Option<SignalId>) {
+        match self {
+            Self::MemoryUtilization => (SignalId::MEM_COPY_UTIL, Some(SignalId::DRAM_ACTIVE)),
+            Self::GpuUtilization => (SignalId::GPU_UTIL, Some(SignalId::GR_ENGINE_ACTIVE)),
+            Self::MemoryUsed | Self::MemoryUsedPercent => (SignalId::FB_USED, None),
+            Self::PowerUsage => (SignalId::POWER_USAGE, None),
+            Self::Signal(id) => (id, None),
+        }
+    }
+}
+
 /// A condition of [`Policy::active`]: the device's value is strictly above the threshold. Ratio
 /// signals (`dram_active`, `gr_engine_active`) compare in their own unit, 0–1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,9 +105,6 @@ pub struct Policy {
     /// Conditions of which one makes a device active. Without any, the metric's own value above
     /// 0 does; for memory, power and counts, memory utilisation above 0.
     pub active: Vec<Threshold>,
-    /// The least share of a group's expected devices that must answer for a sum or a
-    /// count, both by number and by their last values.
-    pub min_devices: f64,
     /// The least F: how long a reading is valid.
     pub freshness: Duration,
     pub scrape_interval: Option<Duration>,
@@ -120,7 +130,6 @@ impl Default for Policy {
             max_window: Duration::from_secs(300),
             step: Duration::from_secs(5),
             active: Vec::new(),
-            min_devices: 0.9,
             freshness: Duration::from_secs(30),
             scrape_interval: None,
             percent_as_ratio: None,

@@ -190,18 +190,12 @@ impl Snapshot {
     /// The signals that a device value is read from, the best first: profiling fields on MIG
     /// instances, and for a device without percents.
     pub(crate) fn signals_of(&self, device: u32, value: DeviceValue) -> [Option<SignalId>; 2] {
-        let (percent, profiled) = match value {
-            DeviceValue::MemoryUtilization => (SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE),
-            DeviceValue::GpuUtilization => (SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE),
-            DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent => {
-                return [Some(SignalId::FB_USED), None];
+        let (own, profiled) = value.signals();
+        match profiled {
+            Some(profiled) if self.layout.devices[device as usize].device.is_mig() => {
+                [Some(profiled), None]
             }
-            DeviceValue::PowerUsage => return [Some(SignalId::POWER_USAGE), None],
-            DeviceValue::Signal(id) => return [Some(id), None],
-        };
-        match self.layout.devices[device as usize].device.is_mig() {
-            true => [Some(profiled), None],
-            false => [Some(percent), Some(profiled)],
+            _ => [Some(own), profiled],
         }
     }
 

@@ -74,7 +74,7 @@ impl Snapshot {
         }
         let readings = Readings::of(self, Some(object), inputs, span);
         let measures = std::slice::from_ref(measure);
-        let mut tallies = Tallies::of(measures, span, &self.policy);
+        let mut tallies = Tallies::of(measures, span);
         let mut value = Vec::new();
         self.add_values(object, &readings, &mut tallies, &mut value);
         let mut devices: Vec<DeviceReasons> = Vec::new();

@@ -159,15 +159,6 @@ impl GpuResources {
         together
     }
 
-    /// The names as text; the default ones are abbreviated to `nvidia.com/gpu`.
-    #[must_use]
-    pub fn words(&self) -> String {
-        match *self == Self::default() {
-            true => "nvidia.com/gpu".to_owned(),
-            false => self.0.join(" or "),
-        }
-    }
-
     /// The meaning of an amount of this resource; `None`: it is no GPU.
     fn amount(&self, resource: &str) -> Option<Amount> {
         let is_gpu = self.0.iter().any(|name| match name.strip_suffix('*') {

@@ -120,7 +120,7 @@ impl Snapshot {
         span: Span,
         readings: Option<&Readings>,
     ) -> Vec<Option<Value>> {
-        let mut tallies = Tallies::of(measures, span, &self.policy);
+        let mut tallies = Tallies::of(measures, span);
         let mut values = Vec::new();
         for object in objects {
             let own;

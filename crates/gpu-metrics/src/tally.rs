@@ -7,7 +7,7 @@ use crate::explain::ReadingOutcome;
 use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
-use crate::policy::{Measure, Policy};
+use crate::policy::Measure;
 use crate::reading::{DeviceReading, Inputs, Span};
 use crate::snapshot::Snapshot;
 
@@ -37,11 +37,10 @@ pub(crate) struct Tallies {
     counted: Vec<Total>,
     missing: Vec<Missing>,
     has_missing: bool,
-    min_devices: f64,
 }
 
 impl Tallies {
-    pub(crate) fn of(measures: &[Measure], span: Span, policy: &Policy) -> Self {
+    pub(crate) fn of(measures: &[Measure], span: Span) -> Self {
         let counts = measures.iter().map(|measure| Counts::of(*measure));
         Self {
             counts: counts.collect(),
@@ -50,7 +49,6 @@ impl Tallies {
             counted: vec![Total::default(); span.len() * measures.len()],
             missing: vec![Missing::default(); span.len() * measures.len()],
             has_missing: false,
-            min_devices: policy.min_devices,
         }
     }
 
@@ -77,7 +75,7 @@ impl Tallies {
         totals
             .zip(&self.answering)
             .map(move |((counted, missing), of)| {
-                let number = counts.number(counted, missing, of, self.min_devices);
+                let number = counts.number(counted, missing, of);
                 (counted.devices, number)
             })
     }

@@ -94,8 +94,6 @@ gpu: {maxWindow: 52w}
     gpu.maxWindow: "52w" is out of range: write a duration
 gpu: {window: 10y}
     gpu.window: "10y" is out of range: write a duration
-gpu: {minDevices: 50}
-    gpu.minDevices: "50" is no share: write a number above 0, at most 1
 gpu: {percentAsRatio: maybe}
     gpu.percentAsRatio: "maybe" is not known: write true or false, or auto
 gpu: {freshness: 6s}
@@ -113,13 +111,13 @@ gpu: {active: {any: []}}
 gpu: {active: {any: [{signal: memory_used}], all: []}}
     gpu.active.all: unknown field `all`, expected one of any
 gpu: {active: {any: [{signal: memory_used}, held]}}
-    gpu.active.any[1]: is not a condition, such as {signal: memory_utilization, above: 0}
+    gpu.active.any[1]:
 gpu: {active: {any: [{signal: power, above: 1}]}}
-    gpu.active.any[0].signal: "power" is not known: write memory_utilization or gpu_utilization
+    gpu.active.any[0].signal: "power" is not known: write memory_utilization
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
-    is no condition
+    unknown field `abvoe`
 gpu: {active: {any: [{signal: memory_used, above: much}]}}
-    gpu.active.any[0]: is no condition
+    gpu.active.any[0].above
 gpu: {active: {any: [{signal: memory_used, above: .nan}]}}
     gpu.active.any[0].above: the value is not a finite number
 gpu: {metrics: [{name: a/b, field: X}]}

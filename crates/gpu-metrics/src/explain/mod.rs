@@ -218,8 +218,6 @@ fn seconds(ms: i64) -> f64 {
 
 /// The first of a field's series names.
 fn field(signal: SignalId) -> Option<String> {
-    let known = fields::built_in()
-        .into_iter()
-        .find(|spec| spec.id == signal)?;
-    known.wire_names.into_iter().next()
+    let (.., names) = fields::TABLE.get(signal.index())?;
+    names.split(' ').next().map(str::to_owned)
 }

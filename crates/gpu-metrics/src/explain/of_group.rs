@@ -3,6 +3,7 @@
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Measure, Over, Reducer};
 use crate::reasons::Reasons;
+use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
@@ -139,24 +140,22 @@ fn notes(reasons: &Reasons, named: bool) -> Vec<String> {
 /// and for whole GPUs that do not report the field in percent.
 #[must_use]
 pub fn fields_of(measure: &Measure) -> String {
-    let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";
-    let fields = match measure {
-        Measure::Devices { value, .. } => match value {
-            DeviceValue::MemoryUtilization => memory,
-            DeviceValue::GpuUtilization => "DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-            DeviceValue::MemoryUsed => "DCGM_FI_DEV_FB_USED",
-            DeviceValue::MemoryUsedPercent => {
-                "DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_RESERVED"
-            }
-            DeviceValue::PowerUsage => "DCGM_FI_DEV_POWER_USAGE",
-            DeviceValue::Signal(id) => return field(*id).unwrap_or_default(),
-        },
-        Measure::HeldCount => {
-            return format!("{memory}, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_FB_USED");
-        }
-        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => memory,
+    let (memory, gpu) = (DeviceValue::MemoryUtilization, DeviceValue::GpuUtilization);
+    let named = |value: DeviceValue| {
+        let (own, profiled) = value.signals();
+        let fields = [Some(own), profiled].into_iter().flatten();
+        fields.filter_map(field).collect::<Vec<_>>().join(" / ")
     };
-    fields.to_owned()
+    let signals = |all: &[SignalId]| all.iter().map(|it| DeviceValue::Signal(*it)).collect();
+    let values: Vec<DeviceValue> = match measure {
+        Measure::Devices { value, .. } if *value == DeviceValue::MemoryUsedPercent => {
+            signals(&[SignalId::FB_USED, SignalId::FB_FREE, SignalId::FB_RESERVED])
+        }
+        Measure::Devices { value, .. } => vec![*value],
+        Measure::HeldCount => vec![memory, gpu, DeviceValue::MemoryUsed],
+        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => vec![memory],
+    };
+    values.into_iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
 /// The meaning of a number, in a sentence.

@@ -19,8 +19,6 @@ pub struct LineTimes {
     pub scrape_ms: i64,
     /// F, milliseconds.
     pub fresh_ms: i64,
-    /// How much later than its source it is, milliseconds, if F is longer by that.
-    pub own_ms: i64,
     pub first: Timestamp,
     pub newest: Timestamp,
     /// Readings after the first and before the second time do not count.
@@ -81,7 +79,6 @@ impl LineTimes {
         rank: 0,
         scrape_ms: 0,
         fresh_ms: 0,
-        own_ms: 0,
         first: Timestamp::MAX,
         newest: Timestamp::MIN,
         frozen: (Timestamp::MIN, Timestamp::MIN),

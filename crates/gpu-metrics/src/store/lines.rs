@@ -27,7 +27,6 @@ impl Store {
         signal: SignalId,
         report: &mut IntakeReport,
     ) -> Option<RowId> {
-        report.new_series += 1;
         let line = Labels::from_json(text).ok().and_then(|labels| {
             let name = labels.get("__name__").unwrap_or_default();
             let spec = self.specs.iter().find(|spec| spec.id == signal)?;

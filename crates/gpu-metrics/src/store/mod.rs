@@ -42,7 +42,6 @@ pub struct IntakeReport {
     pub invalid: u64,
     pub too_old: u64,
     pub future: u64,
-    pub new_series: u64,
     /// Series whose labels could not be read or name no device.
     pub unidentified: u64,
     /// Series refused because there are too many.

@@ -118,8 +118,8 @@ impl Slot {
         times.scrape_ms = sources.scrape_ms(policy, times.source, &self.gaps);
         let late_ms = self.gaps.late_ms().unwrap_or(0);
         let own_ms = late_ms - sources.lag_ms(times.source);
-        times.own_ms = if own_ms > OWN_LATENESS_MS { own_ms } else { 0 };
-        times.fresh_ms = policy.fresh_ms(times.scrape_ms) + times.own_ms;
+        let longer_ms = if own_ms > OWN_LATENESS_MS { own_ms } else { 0 };
+        times.fresh_ms = policy.fresh_ms(times.scrape_ms) + longer_ms;
         self.movement.judge(times.newest, times.scrape_ms);
     }
 }

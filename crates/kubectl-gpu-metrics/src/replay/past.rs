@@ -17,8 +17,7 @@ use super::plan::{MOST_REPLICAS, Plan};
 /// Utilisation in percent from which a GPU is saturated, and its demand may be higher.
 pub(crate) const SATURATED: f64 = 95.0;
 
-/// The least share of a moment's GPUs that must have a reading, as for sums
-/// (`gpu.minDevices`).
+/// The least share of a moment's GPUs that must have a reading, as for sums.
 const ANSWERING: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,8 +1,9 @@
 //! How soon a change of load shows in the values.
 
+use super::random::Dice;
 use super::replica::{METRICS, Replica};
 use super::store::Store;
-use super::world::{Dice, World};
+use super::world::World;
 
 /// Number of seeds, each with other phases and another time of the jump.
 const TRIES: u64 = 301;

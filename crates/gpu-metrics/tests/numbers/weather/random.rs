@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::drive::run;
-use super::world::{Dice, FOREVER, World};
+use super::world::{FOREVER, World};
+use simulator::random::Noise;
 
 /// The most initial GPUs.
 const MOST_GPUS: usize = 16;
@@ -20,6 +21,29 @@ const BROKEN: f64 = 0.03;
 
 /// Where the worlds that break a promise are kept.
 const KEPT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/broken-worlds.txt");
+
+/// A random generator.
+#[derive(Debug)]
+pub(super) struct Dice(Noise, u64);
+
+impl Dice {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(Noise::new(seed), 0)
+    }
+
+    pub(super) const fn next(&mut self) -> Noise {
+        self.1 += 1;
+        self.0.at(self.1)
+    }
+
+    pub(super) const fn between(&mut self, low: f64, high: f64) -> f64 {
+        self.next().between(low, high)
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        self.next().below(bound as u64) as usize
+    }
+}
 
 fn pick<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[dice.below(of.len())]

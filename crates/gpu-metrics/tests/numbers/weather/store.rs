@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::world::{Device, Dice, FOREVER, Target, World, within};
+use super::random::Dice;
+use super::world::{Device, FOREVER, Target, World, within};
 use crate::scene::{ZERO, key};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};

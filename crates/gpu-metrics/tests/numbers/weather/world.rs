@@ -2,33 +2,10 @@
 
 use std::ops::Range;
 
-use simulator::random::Noise;
+use super::random::Dice;
 
 /// A time after every world.
 pub(super) const FOREVER: f64 = 1e9;
-
-/// A random generator.
-#[derive(Debug)]
-pub(super) struct Dice(Noise, u64);
-
-impl Dice {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(Noise::new(seed), 0)
-    }
-
-    pub(super) const fn next(&mut self) -> Noise {
-        self.1 += 1;
-        self.0.at(self.1)
-    }
-
-    pub(super) const fn between(&mut self, low: f64, high: f64) -> f64 {
-        self.next().between(low, high)
-    }
-
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.next().below(bound as u64) as usize
-    }
-}
 
 /// An event, or a condition that lasts.
 #[derive(Clone, Debug)]
