@@ -15,7 +15,7 @@ use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::devices::DeviceList;
 
-use crate::provider::devices::{DevicesQuery, kinds};
+use crate::provider::devices::{DevicesQuery, ListedBy};
 use crate::provider::usage::{Measured, UsageQuery};
 use crate::provider::{Provider, Query, ValuesOf};
 
@@ -173,12 +173,10 @@ impl ResourceRequest<'_> {
             list: DeviceList,
         }
         let namespace = self.target.namespace.clone();
-        let kinds = kinds(
-            self.params.by.as_deref().unwrap_or("pod"),
-            namespace.as_deref(),
-        );
+        let by = self.params.by.as_deref().unwrap_or("pod");
+        let by = ListedBy::from_parameter(by, namespace.as_deref());
         let query = DevicesQuery {
-            kinds: kinds.ok_or_else(|| Refusal::Malformed(NO_SUCH_BY.to_owned()))?,
+            by: by.ok_or_else(|| Refusal::Malformed(NO_SUCH_BY.to_owned()))?,
             namespace,
             selector: self.params.label_selector.clone(),
             names_pods: self.may_list_pods,

@@ -77,7 +77,6 @@ mod tests {
     #[tokio::test]
     async fn replicas_wait_for_gpus_of_the_configured_resources() {
         let kube = FakeKube::start().await;
-        kube.serve("v1", "pods", "Pod");
         for resource in ["example.com/a100", "nvidia.com/gpu"] {
             let name = resource.replace('/', "-");
             let pod = json!({

@@ -16,6 +16,7 @@ use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf, IdleTime};
 use gpu_metrics::explain::ReadingOutcome;
 use gpu_metrics::inventory::PodPhase;
+use gpu_metrics::layout::Object;
 use gpu_metrics::snapshot::Snapshot;
 
 /// The field of an object for a value.
@@ -36,28 +37,45 @@ const VALUES: [(&str, Place); 7] = [
 const MOST_OBJECTS: usize = 20_000;
 const TOO_MANY: &str = "more than 20000 objects have GPUs: name a namespace or a labelSelector";
 
-/// The kinds for the parameter `by`; `None`: no such list. Namespaces and nodes are listed
-/// only for the whole cluster.
-pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
-    Some(match (by, namespace) {
-        ("pod", _) => &["pods"],
-        // ReplicaSets would repeat the others.
-        ("workload", _) => &[
-            "deployments.apps",
-            "statefulsets.apps",
-            "daemonsets.apps",
-            "jobs.batch",
-            "cronjobs.batch",
-        ],
-        ("namespace", None) => &["namespaces"],
-        ("node", None) => &["nodes"],
-        _ => return None,
-    })
+/// What a list of devices has rows for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedBy {
+    Pod,
+    Workload,
+    Namespace,
+    Node,
+}
+
+impl ListedBy {
+    /// The value of the parameter `by`. Namespaces and nodes are listed only for the whole
+    /// cluster.
+    pub(crate) fn from_parameter(by: &str, namespace: Option<&str>) -> Option<Self> {
+        match (by, namespace) {
+            ("pod", _) => Some(Self::Pod),
+            ("workload", _) => Some(Self::Workload),
+            ("namespace", None) => Some(Self::Namespace),
+            ("node", None) => Some(Self::Node),
+            _ => None,
+        }
+    }
+
+    /// Whether objects of this resource have rows. Workloads are all owners of pods that the
+    /// server knows; ReplicaSets would repeat the others.
+    pub(super) fn lists(self, resource: &str) -> bool {
+        match self {
+            Self::Pod => resource == "pods",
+            Self::Namespace => resource == "namespaces",
+            Self::Node => resource == "nodes",
+            Self::Workload => {
+                !["pods", "namespaces", "nodes", "replicasets.apps"].contains(&resource)
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct DevicesQuery {
-    pub kinds: &'static [&'static str],
+    pub by: ListedBy,
     /// Their namespace; `None`: all namespaces, or kinds without a namespace.
     pub namespace: Option<String>,
     pub selector: Selector,
@@ -66,8 +84,8 @@ pub struct DevicesQuery {
     pub now: Timestamp,
 }
 
-/// The namespace, the index of the kind in [`DevicesQuery::kinds`], and the name.
-type Key = (Option<Arc<str>>, usize, Arc<str>);
+/// The namespace, the resource, and the name.
+type Key = (Option<Arc<str>>, Arc<str>, Arc<str>);
 
 impl GpuProvider {
     /// The devices of all objects that have or request some. Rules that replace a metric
@@ -98,13 +116,12 @@ impl GpuProvider {
 
     fn devices_of(
         &self,
-        (namespace, place, name): Key,
+        (namespace, resource, name): Key,
         query: &DevicesQuery,
         current: &Arc<ServedSnapshot>,
     ) -> Result<DevicesOf, Refusal> {
         let snapshot = &current.snapshot;
-        let resource = query.kinds.get(place).copied().unwrap_or_default();
-        let objects = ObjectSelection::named(resource, namespace.as_deref(), &name);
+        let objects = ObjectSelection::named(&resource, namespace.as_deref(), &name);
         let value_query = Query {
             of: ValuesOf::Objects(objects),
             metric: MEMORY_UTILIZATION.to_owned(),
@@ -116,7 +133,7 @@ impl GpuProvider {
         explanation.name_holders(query.names_pods);
         let now = query.now;
         let mut item = DevicesOf {
-            resource: resource.to_owned(),
+            resource: resource.to_string(),
             name: name.to_string(),
             device_count: explanation
                 .window
@@ -135,7 +152,7 @@ impl GpuProvider {
             item.idle_since = is_whole.then(|| idle(&explanation.devices, now)).flatten();
         }
         let inventory = &snapshot.layout.inventory;
-        let pod = namespace.as_deref().filter(|_| resource == "pods");
+        let pod = namespace.as_deref().filter(|_| &*resource == "pods");
         if let Some(pod) = pod.and_then(|namespace| inventory.pod(namespace, &name)) {
             item.running = Some(pod.phase == PodPhase::Running);
             let owners = pod.owners.iter();
@@ -183,12 +200,20 @@ fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
     let is_within = |namespace: &str| query.namespace.as_deref().is_none_or(|it| it == namespace);
     let is_selected = |labels: &Labels| query.selector.matches(labels);
     let mut found = BTreeSet::new();
-    for (place, kind) in query.kinds.iter().enumerate() {
-        let objects = layout.table(kind).map_or(&[][..], |(_, it)| &it.objects);
-        let objects = objects.iter().filter(|object| {
+    for table in &layout.tables {
+        let resource = &table.kind.resource;
+        let objects = table.objects.iter().filter(|object| {
             object.namespace.as_deref().is_none_or(is_within) && is_selected(&object.labels)
         });
-        found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
+        let objects = objects.filter(|_| query.by.lists(resource));
+        let key = |it: &Object| {
+            (
+                it.namespace.clone(),
+                Arc::clone(resource),
+                Arc::clone(&it.name),
+            )
+        };
+        found.extend(objects.map(key));
     }
     // For namespaces and nodes without devices, the selector sees no labels.
     let none = Labels::default();
@@ -203,10 +228,9 @@ fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
             (own, "pods", &pod.name, &pod.labels),
             (None, "namespaces", &pod.namespace, &none),
         ];
-        for (namespace, kind, name, labels) in owners.chain(of_pod).chain(node) {
-            let place = query.kinds.iter().position(|it| *it == kind);
-            if let Some(place) = place.filter(|_| is_selected(labels)) {
-                found.insert((namespace.cloned(), place, Arc::clone(name)));
+        for (namespace, resource, name, labels) in owners.chain(of_pod).chain(node) {
+            if query.by.lists(resource) && is_selected(labels) {
+                found.insert((namespace.cloned(), resource.into(), Arc::clone(name)));
             }
         }
     }

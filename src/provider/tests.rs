@@ -2,12 +2,13 @@
 
 pub(crate) mod explained;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::composite::Composite;
-use super::devices::{DevicesQuery, kinds};
+use super::devices::{DevicesQuery, ListedBy};
 use super::gpu::GpuProvider;
 use super::served::StoredValues;
 use super::{CustomValue, MetricValues, ObjectSelection, Provider, Query, ValuesOf};
@@ -230,7 +231,7 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     let site = Site::new();
     let listed = |by, namespace: Option<String>| {
         let asked = DevicesQuery {
-            kinds: kinds(by, namespace.as_deref()).unwrap(),
+            by: ListedBy::from_parameter(by, namespace.as_deref()).unwrap(),
             namespace,
             selector: Selector::everything(),
             names_pods: true,
@@ -253,6 +254,36 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     for (found, wanted) in found.iter().zip(&wanted) {
         assert!((found - wanted.value).abs() < 0.001, "{found} {wanted:?}");
     }
+}
+
+#[test]
+fn workloads_of_each_kind_have_rows_and_replica_sets_have_none() {
+    for (resource, is_listed) in [
+        ("deployments.apps", true),
+        ("cronjobs.batch", true),
+        ("rollouts.argoproj.io", true),
+        ("leaderworkersets.leaderworkerset.x-k8s.io", true),
+        ("replicasets.apps", false),
+        ("pods", false),
+        ("nodes", false),
+    ] {
+        assert_eq!(ListedBy::Workload.lists(resource), is_listed, "{resource}");
+    }
+    let site = Site::new();
+    let asked = DevicesQuery {
+        by: ListedBy::Workload,
+        namespace: None,
+        selector: Selector::everything(),
+        names_pods: true,
+        now: site.now,
+    };
+    let rows = site.provider.devices(&asked).unwrap().items;
+    let listed: BTreeSet<&str> = rows.iter().map(|row| &*row.resource).collect();
+    let tables = site.snapshot.layout.tables.iter();
+    let tables = tables.filter(|table| !table.objects.is_empty());
+    let served = tables.map(|table| &*table.kind.resource);
+    let served = served.filter(|resource| ListedBy::Workload.lists(resource));
+    assert_eq!(listed, served.collect());
 }
 
 fn reason(answer: Result<Vec<Value>, Refusal>) -> String {

@@ -111,23 +111,19 @@ impl Cluster {
     /// Reads an object or a list. The path of a custom metric has the newest version of its
     /// API; the older one is asked where only that is registered.
     pub(super) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        match path.strip_prefix(CUSTOM) {
-            Some(rest) if self.has_older_metrics().await => {
-                self.client.object(&format!("{CUSTOM_V1BETA1}{rest}")).await
-            }
-            _ => self.client.object(path).await,
-        }
-    }
-
-    /// Whether `v1beta1` of the custom metrics API is registered and `v1beta2` is not.
-    pub(super) async fn has_older_metrics(&self) -> bool {
+        let Some(rest) = path.strip_prefix(CUSTOM) else {
+            return self.client.object(path).await;
+        };
         let is_older = async || {
             let group = self.client.object::<APIGroup>(CUSTOM_GROUP).await;
             let versions = group.map_or_else(|_| Vec::new(), |group| group.versions);
             let has = |name: &str| versions.iter().any(|it| it.version == name);
             has("v1beta1") && !has("v1beta2")
         };
-        *self.is_older.get_or_init(is_older).await
+        match *self.is_older.get_or_init(is_older).await {
+            true => self.client.object(&format!("{CUSTOM_V1BETA1}{rest}")).await,
+            false => self.client.object(path).await,
+        }
     }
 
     /// `ns/name`, or a name in the default namespace.

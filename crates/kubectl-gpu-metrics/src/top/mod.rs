@@ -378,22 +378,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_named_pod_without_gpus_is_a_note_and_an_absent_one_an_error() {
+    async fn a_named_object_without_gpus_is_an_error() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
+        let pod = |name: &str| json!({"resource": "pods", "namespace": "ml", "name": name});
         let listed = format!("{CUSTOM}/namespaces/ml/devices");
-        kube.document(&listed, json!({"items": []}));
+        kube.document(&listed, json!({"items": [pod("a"), pod("b")]}));
         kube.document(&format!("{CUSTOM}/findings"), json!({"items": []}));
-        kube.document("/api/v1/namespaces/ml/pods/web", json!({"metadata": {}}));
         let named = |name: &str| TopArgs {
             name: Some(name.to_owned()),
             ..TopArgs::all(What::Pods, false, None)
         };
-        let said = "no pod web of namespace ml holds reported GPUs or requests GPUs";
-        let notes = found(&named("web"), &cluster).await.unwrap().notes;
-        assert!(notes.iter().any(|it| it == said), "{notes:?}");
-        let failed = found(&named("nope"), &cluster).await;
-        assert!(failed.unwrap_err().to_string().starts_with("no pod nope"));
+        for name in ["b", "pods/b"] {
+            let rows = found(&named(name), &cluster).await.unwrap().rows;
+            let [row] = &rows[..] else { panic!("{rows:?}") };
+            assert_eq!(row.item.name, "b");
+        }
+        let said = "no pod web in namespace ml holds reported GPUs or requests GPUs";
+        let failed = found(&named("web"), &cluster).await.unwrap_err();
+        assert_eq!(failed.to_string(), said);
     }
 
     #[tokio::test]

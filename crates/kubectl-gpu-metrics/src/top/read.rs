@@ -6,7 +6,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Node;
 use serde::de::DeserializeOwned;
 
-use cluster_checks::paths::{autoscalers, encode, within};
+use cluster_checks::paths::{autoscalers, within};
 use cluster_state::error::CallError;
 use findings::target::provided;
 use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf};
@@ -74,15 +74,21 @@ impl Found {
             let resources = data.map_or_else(GpuResources::default, FindingList::gpu_resources);
             found.add_nodes(args, cluster, &resources).await?;
         }
-        match &args.name {
-            // Each GPU has a name of its own.
-            _ if args.what == What::Gpus || found.trouble.is_some() => {}
-            Some(name) => found.keep(args, name, cluster).await?,
-            None if found.rows.is_empty() => {
-                let said = nothing(namespace, args.selector.as_deref());
-                found.notes.insert(said);
+        // The rows of GPUs are nodes.
+        let name = args.name.as_deref().filter(|_| args.what != What::Gpus);
+        if let Some(name) = name {
+            let is_it = |row: &Row| {
+                let item = &row.item;
+                item.name == name || format!("{}/{}", item.resource, item.name) == name
+            };
+            found.rows.retain(is_it);
+        }
+        if found.rows.is_empty() && found.trouble.is_none() {
+            let said = nothing(args, namespace);
+            if name.is_some() {
+                return Err(Failure::Failed(said));
             }
-            None => {}
+            found.notes.insert(said);
         }
         if args.what != What::Gpus && found.trouble.is_none() {
             let reasons = found.rows.iter().map(|row| &row.item.no_value);
@@ -104,30 +110,6 @@ impl Found {
             }
         }
         gpus
-    }
-
-    /// Keeps the named row.
-    async fn keep(&mut self, args: &TopArgs, name: &str, cluster: &Cluster) -> Result<(), Failure> {
-        let is_it = |item: &DevicesOf| {
-            item.name == name || format!("{}/{}", item.resource, item.name) == name
-        };
-        self.rows.retain(|row| is_it(&row.item));
-        if !self.rows.is_empty() {
-            return Ok(());
-        }
-        let (namespace, singular) = (args.namespace(cluster), args.what.singular());
-        let of = namespace.map_or_else(String::new, |it| format!(" of namespace {it}"));
-        let said = format!("no {singular} {name}{of} holds reported GPUs or requests GPUs");
-        // That a pod which exists has no GPUs is an answer.
-        let path = format!("/api/v1/{}pods/{}", within(namespace), encode(name));
-        let is_there = args.what == What::Pods
-            && namespace.is_some()
-            && cluster.read::<serde_json::Value>(&path).await.is_ok();
-        if !is_there {
-            return Err(Failure::Failed(said));
-        }
-        self.notes.insert(said);
-        Ok(())
     }
 
     /// Reads a list. It is empty if the API does not exist, or if access is forbidden,
@@ -237,13 +219,18 @@ fn of_item(autoscalers: &[Autoscaler], item: &DevicesOf) -> Vec<Autoscaler> {
 }
 
 /// The text in place of an empty table; `namespace` is the one that was searched.
-fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
-    let labels = selector.map_or_else(String::new, |it| format!(" with the labels {it}"));
-    match namespace {
-        Some(namespace) => format!(
-            "no object in namespace {namespace}{labels} holds reported GPUs or requests GPUs: use -A for all namespaces"
-        ),
-        None => format!("no object in the cluster{labels} holds reported GPUs or requests GPUs"),
+fn nothing(args: &TopArgs, namespace: Option<&str>) -> String {
+    let what = match &args.name {
+        Some(name) => format!("{} {name}", args.what.singular()),
+        None => "object".to_owned(),
+    };
+    let place = namespace.map_or("the cluster".to_owned(), |it| format!("namespace {it}"));
+    let labels = args.selector.as_ref();
+    let labels = labels.map_or_else(String::new, |it| format!(" with the labels {it}"));
+    let said = format!("no {what} in {place}{labels} holds reported GPUs or requests GPUs");
+    match (&args.name, namespace) {
+        (None, Some(_)) => format!("{said}: use -A for all namespaces"),
+        _ => said,
     }
 }
 
@@ -283,10 +270,15 @@ mod tests {
 
     #[test]
     fn the_text_for_an_empty_table_names_the_searched_namespace_and_labels() {
-        let one = nothing(Some("default"), Some("app=x"));
+        let all = TopArgs::all(What::Pods, true, None);
+        let labelled = TopArgs {
+            selector: Some("app=x".to_owned()),
+            ..all.clone()
+        };
+        let one = nothing(&labelled, Some("default"));
         for part in ["namespace default", "labels app=x", "-A"] {
             assert!(one.contains(part), "{one}");
         }
-        assert!(!nothing(None, None).contains("-A"));
+        assert!(!nothing(&all, None).contains("-A"));
     }
 }
