@@ -70,6 +70,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
     Theirs r#"/(odd_value|both): status: 200 1 items \| 404 ".*: no fresh value that is a number"$"#
         "the same for one object";
     Neither r"/done-1\]: \{.*\} \| absent$" "a pod that has finished is no pod to scale by";
+    Neither r"\.selector: \{.*\} \| null$" "the selector of the request, which the client knows";
     Neither r"\.metricLabels: null \| \{\}$" "no labels: a map that is empty, as the API's type wants";
 
     Neither r#"/a_scalar(\?[^ ]*)?: status: 500 ".*unable to fetch metrics" \| (200 0 items|404 )"#

@@ -91,11 +91,10 @@ impl ObjectSelection {
 
     /// Fails if objects of the kind are not in the scope of the path.
     pub(crate) fn check_scope(&self, is_namespaced: bool) -> Result<(), Refusal> {
-        if is_namespaced == self.namespace.is_some() {
-            return Ok(());
+        match is_namespaced == self.namespace.is_some() {
+            true => Ok(()),
+            false => Err(Refusal::NoSuchPath),
         }
-        let reason = "only namespaced objects are requested below /namespaces/<namespace>";
-        Err(Refusal::NoValue(reason.to_owned()))
     }
 }
 
