@@ -18,17 +18,16 @@
 //!
 //! A line with a colon is a series: a signal (if none, the memory copy utilisation), a
 //! device, its pod in the namespace `n`, further labels, and a value for each scrape; `40*5`
-//! is a value five times, and `40,41*5` two in turn. `0..3 G# p#` stands for three series, with
-//! numbers in place of `#`. A line with ` = ` has what is expected, which may have further
-//! settings before it.
+//! is a value five times, and `40,41*5` two in turn. `0..3 G# p#` are three series, with numbers
+//! in place of `#`. A line with ` = ` has expectations, with further settings before it.
 //!
 //! Values after an `S15` have times: a scrape every 15 s, or every 60 (`S60`), or every 60
 //! from a time on (`S60@300`); so many seconds after zero (`+2`), times its number (`+2#`); only
 //! each fourth (`/4`); with timestamps 60 s back (`late60`); `60 ..300` until then. `100~` is 100
-//! and 101 in turn. `pods 0..4 each 2` are the pods p0 to p3, two on each of node-0 and node-1,
-//! one GPU each; `pods 4..6 each 2 since 100` start at 100. Replicas poll such series from -300
-//! on, and from each time of `starting`; expectations have a range of times.
+//! and 101 in turn. `pods 0..4 each 2` are p0 to p3, two on each of node-0 and node-1, one GPU
+//! each; `since 100` is their start. Replicas poll from -300 and from each `starting` on.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -154,7 +153,7 @@ impl<'a> Case<'a> {
             let all = range.clone();
             all.map(move |it| (format!("n/p{it}"), (format!("node-{}", it / each), *since)))
         });
-        let pods: std::collections::BTreeMap<_, _> = pods.collect();
+        let pods: BTreeMap<_, _> = pods.collect();
         if pods.is_empty() {
             return Inventory::default();
         }
@@ -162,7 +161,7 @@ impl<'a> Case<'a> {
             .iter()
             .map(|(name, (_, since))| (name.as_str(), *since));
         let mut inventory = cluster(&named.collect::<Vec<_>>());
-        let nodes: std::collections::BTreeSet<_> = pods.values().map(|(node, _)| node).collect();
+        let nodes: BTreeSet<_> = pods.values().map(|(node, _)| node).collect();
         inventory.nodes = nodes.into_iter().map(|node| object(node)).collect();
         for (pod, (node, since)) in inventory.pods.iter_mut().zip(pods.values()) {
             pod.node = Some(node.as_str().into());
