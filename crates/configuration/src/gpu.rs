@@ -138,15 +138,26 @@ struct Active {
 )]
 struct Condition {
     signal: Scalar<DeviceValue>,
-    #[serde(default)]
-    above: f64,
+    above: Option<Scalar<Finite>>,
+}
+
+/// A number that others can be compared with.
+struct Finite;
+
+impl Setting for Finite {
+    type Value = f64;
+
+    fn parse(text: &str) -> Result<f64, String> {
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+        number.ok_or_else(|| "the value is not a finite number".to_owned())
+    }
 }
 
 impl Condition {
     fn known(&self) -> Threshold {
         Threshold {
             value: self.signal.0.value,
-            above: self.above,
+            above: or(&self.above, 0.0),
         }
     }
 }
