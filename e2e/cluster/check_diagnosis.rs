@@ -142,7 +142,9 @@ fn pods_without_gpus(lab: &Lab) {
     lab.plane
         .apply(&autoscaler(of, "web", 2, &metrics, &Value::Null));
     let object = format!("HorizontalPodAutoscaler {TEAM}/web");
-    await_found(lab, "GM515", &object, "the pods request no GPU");
+    let remedy = await_found(lab, "GM515", &object, "the pods request no GPU");
+    let words = format!("explain hpa {TEAM}/web");
+    assert!(remedy.contains(&words), "{remedy}");
     let labels = json!({"web": "web", "app": APP});
     deploy(labels, json!({"nvidia.com/gpu": 1}));
     await_gone(lab, "GM515", &object);
