@@ -26,9 +26,18 @@ fn pods(minute: i64) -> i64 {
     if (7..21).contains(&hour) { 16 } else { 8 }
 }
 
+/// All pods: the eight that stay, and eight for each day.
+const ALL: i64 = 24;
+
+/// Whether a pod exists. Those of a day do not come back on the next one.
+fn exists(pod: i64, minute: i64) -> bool {
+    let day = minute / (24 * 60);
+    pod < 8 || (pods(minute) == 16 && (8 * (day + 1)..8 * (day + 2)).contains(&pod))
+}
+
 /// The name of a pod, as a ReplicaSet gives it.
 fn name(pod: i64) -> String {
-    let letters = b"bcdfghjklmnpqrst".map(char::from);
+    let letters = b"bcdfghjklmnpqrstvwxz2456".map(char::from);
     format!("infer-5d4f8c9b7-bcdf{}", letters[pod as usize])
 }
 
@@ -36,13 +45,14 @@ fn name(pod: i64) -> String {
 fn lines(with_owners: bool) -> String {
     let mut out = String::new();
     let minutes = || (0..MINUTES).map(|minute| (minute, START + 60 * minute));
-    for pod in 0..16 {
+    for pod in 0..ALL {
+        let gpu = if pod < 16 { pod } else { pod - 8 };
         let labels = format!(
-            r#"{{UUID="GPU-{pod}",gpu="{pod}",instance="a:9400",job="dcgm",exported_namespace="team",exported_pod="{}"}}"#,
+            r#"{{UUID="GPU-{gpu}",gpu="{gpu}",instance="a:9400",job="dcgm",exported_namespace="team",exported_pod="{}"}}"#,
             name(pod)
         );
         for (minute, at) in minutes() {
-            let percent = match pod < pods(minute) {
+            let percent = match exists(pod, minute) {
                 true => (100.0 * demand(minute) / pods(minute) as f64).to_string(),
                 // A block has no staleness marker for a series that ended.
                 false => "NaN".to_owned(),
@@ -56,7 +66,7 @@ fn lines(with_owners: bool) -> String {
         }
     };
     if with_owners {
-        for pod in 0..16 {
+        for pod in 0..ALL {
             let series = format!(
                 r#"kube_pod_owner{{namespace="team",pod="{}",owner_kind="ReplicaSet",owner_name="infer-5d4f8c9b7"}}"#,
                 name(pod)
@@ -142,7 +152,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     assert_eq!(*sizes.last().unwrap(), 1.0, "{report}");
     let notes = report["blocks"].to_string();
     for said in [
-        "16 pods of Deployment infer, by kube_pod_owner",
+        "24 pods of Deployment infer, by kube_pod_owner",
         "every 1m, as seen",
         "recorded replicas are those of kube-state-metrics",
         "4 changes of the replicas: utilisation grew with their number to the power of 0.00",

@@ -5,10 +5,10 @@ use tempfile::TempDir;
 
 use crate::program::Program;
 
-/// Wrong use of the command line or the configuration.
+/// The command line is not understood.
 const USAGE: i32 = 2;
 
-/// Valid use that failed.
+/// All other errors.
 const FAILURE: i32 = 1;
 
 #[test]
@@ -25,7 +25,7 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
     for (command, code, words) in [
         (
             Program::command(["serve"]),
-            USAGE,
+            FAILURE,
             &["no address", "--prometheus-url"][..],
         ),
         (

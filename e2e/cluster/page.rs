@@ -13,9 +13,6 @@ use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
 use crate::program::{Program, eventually, ok_if};
 
-/// The cluster's name in the tests' kubeconfigs.
-const CLUSTER: &str = "test";
-
 /// Opens a user's page in a browser. Returns its address without the token.
 fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
     let mut command = Program::plugin(["ui"]);
@@ -48,7 +45,8 @@ async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
 fn everything(lab: &Lab, browser: &Browser) {
     let admin = lab.plane.kubeconfig();
     let (_ui, origin) = page_of(admin, &[], browser);
-    assert_eq!(browser.text("header .brand span"), CLUSTER);
+    let address = "config view -o jsonpath={.clusters[0].cluster.server}";
+    assert_eq!(browser.text("header .brand span"), lab.plane.run(address));
     let scaled = format!("{origin}hpas");
     eventually("the autoscaler on its page", PATIENCE, || {
         browser.open(&scaled);

@@ -132,9 +132,8 @@ async fn defective_fleets_agree_with_promql() {
             "{name}: {tally}"
         );
     }
-    // No query computes the number of a group with a device that is always missing, such
-    // as a whole defective fleet.
-    assert!(tally.questions() >= 90, "{tally}: {:#?}", tally.compared);
+    // All but those about CronJobs: no query computes a value of theirs in these fleets.
+    assert!(tally.questions() >= 74, "{tally}: {:#?}", tally.compared);
 }
 
 #[tokio::test]

@@ -19,6 +19,9 @@ pub(crate) const ENCODINGS: usize = 4;
 /// The number of adjacent objects that are encoded together. Pods of a workload are adjacent.
 const CHUNK: usize = 64;
 
+/// More than the bytes that end a list, which would otherwise move all of it.
+const LIST_END: usize = 8;
+
 /// The most cached values of the cluster. One more drops all of them.
 const MOST_CACHED: usize = 256;
 
@@ -136,7 +139,7 @@ impl StoredValues {
                     encoded.of(objects.start - first..objects.end - first)
                 })
             };
-            out.reserve(pieces().map(<[u8]>::len).sum());
+            out.reserve(pieces().map(<[u8]>::len).sum::<usize>() + LIST_END);
             pieces().for_each(|piece| out.extend_from_slice(piece));
         }
     }
