@@ -56,7 +56,7 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 pub trait RuleStore: Send + Sync + std::fmt::Debug {
     /// The result of a query, for a request of this user.
     ///
-    /// The errors are [`SATURATED`] and [`Refusal::Unavailable`], whose
+    /// The errors are `SATURATED` and [`Refusal::Unavailable`], whose
     /// reason is a condition of the rule.
     fn fetch<'a>(
         &'a self,

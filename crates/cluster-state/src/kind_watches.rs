@@ -1,4 +1,4 @@
-//! The watches of the followed kinds ([`super::kinds`]). Each kind is looked up in discovery,
+//! The watches of the followed kinds, those of owners. Each kind is looked up in discovery,
 //! and the metadata of its objects is watched.
 
 use std::collections::{BTreeMap, BTreeSet};
