@@ -38,8 +38,8 @@ pub(super) const PODS: &str =
 /// The server's configuration, without the address of Prometheus. Readings are valid a
 /// little longer than by default: when other tests use the same cores, an exporter that is
 /// scraped every second may be seconds late.
-// Autoscalers sync every two seconds: until the scrape interval is known, polls would be rarer,
-// and values of deleted pods would count.
+/// Polls are as frequent before the scrape interval is known: autoscalers sync every two
+/// seconds, and would count values of deleted pods.
 pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 20s, poll: 1s}\n";
 
 /// The default number of nodes, with four GPUs each.

@@ -24,7 +24,7 @@ use super::request::ParsedRequest;
 enum Naming {
     /// Every request: a demonstration has no users.
     Everyone,
-    /// Those of users who may list all pods.
+    /// Those of users that may list all pods.
     Reviewed(Arc<Security>),
 }
 

@@ -41,7 +41,7 @@ pub struct OwnerLabels {
     pub(crate) pod: &'static str,
     /// Of the container.
     container: &'static str,
-    /// Who writes them so.
+    /// The software that writes them so.
     from: &'static str,
 }
 

@@ -99,7 +99,7 @@ impl By {
     }
 }
 
-/// Reads the past and prints who used what.
+/// Reads the past and prints the use of GPUs by owner.
 pub async fn run(args: UsageArgs) -> Result<(), Failure> {
     let history = History::open(&args.prometheus, &args.cluster).await?;
     let document = document(&args, &history).await?;
