@@ -9,8 +9,8 @@ use crate::program::{eventually, ok_if};
 use crate::prometheus::{Storage, Store};
 use crate::stores::scene::Reader;
 
-/// The largest age of the newest sample of a value, in seconds. The weather tests assert
-/// the exact bound (F, lag, 15 s, a poll and the step) in virtual time. Here scrapes and
+/// The largest age of the newest sample of a value, in seconds. The tests of
+/// `gpu-metrics` assert the exact bound in virtual time. Here scrapes and
 /// polls may be as late as a busy machine makes them, and the tests wait until the
 /// lateness is measured.
 pub(crate) const FRESH: f64 = 60.0;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::notation;
-use super::polled::{Line, detected, line, pod, poll, with_cluster};
+use super::notation::{self, Case};
+use super::polled::{self, Replica};
 use super::scene::{Scene, at, policy};
 use findings::Finding;
 use findings::source::{self, PolledSource};
+use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -141,30 +142,34 @@ D q job=dcgm instance=b Hostname=other-1: 40,41*13
 /// does not have.
 #[test]
 fn each_case_has_its_findings() {
-    notation::check(CASES, &policy(50), |case, expected| {
-        let snapshot = case.scene().snapshot();
-        let found = found_in(&snapshot);
-        let wanted = expected.iter().map(|it| it.split(' ').next().unwrap());
-        let codes = codes(&found);
-        if !wanted.eq(codes.iter().copied()) && (expected != ["none"] || !codes.is_empty()) {
-            return vec![format!("{found:?}")];
-        }
-        let mut unmet = Vec::new();
-        for (found, expected) in found.iter().zip(expected) {
-            let told = format!("{}: {} {}", found.object, found.message, found.remedy);
-            let (_, parts) = expected.split_once(' ').unwrap_or_default();
-            for part in parts.split(" & ") {
-                let (part, is_there) = match part.strip_prefix('!') {
-                    Some(part) => (part, false),
-                    None => (part, true),
-                };
-                if told.contains(part) != is_there {
-                    unmet.push(format!("{part}: {told}"));
-                }
+    let wrong = notation::cases(CASES)
+        .flat_map(|(fact, lines)| notation::check((fact, &lines), &policy(50), unmet));
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn unmet(case: &Case<'_>, expected: &[&str]) -> Vec<String> {
+    let found = found_in(&polled::once(case));
+    let wanted = expected.iter().map(|it| it.split(' ').next().unwrap());
+    let codes = codes(&found);
+    if !wanted.eq(codes.iter().copied()) && (expected != ["none"] || !codes.is_empty()) {
+        return vec![format!("{found:?}")];
+    }
+    let mut unmet = Vec::new();
+    for (found, expected) in found.iter().zip(expected) {
+        let told = format!("{}: {} {}", found.object, found.message, found.remedy);
+        let (_, parts) = expected.split_once(' ').unwrap_or_default();
+        for part in parts.split(" & ") {
+            let (part, is_there) = match part.strip_prefix('!') {
+                Some(part) => (part, false),
+                None => (part, true),
+            };
+            if told.contains(part) != is_there {
+                unmet.push(format!("{part}: {told}"));
             }
         }
-        unmet
-    });
+    }
+    unmet
 }
 
 fn found_in(snapshot: &Snapshot) -> Vec<Finding> {
@@ -217,34 +222,21 @@ fn gm301_about_one_field_replaces_gm401_about_it() {
     );
 }
 
-/// Polls every five seconds. `late` has the seconds after which the samples of each line
-/// become visible.
-fn polled(late: &[f64]) -> Snapshot {
-    let lines = |now: f64| -> Vec<Line> {
-        let line = |(gpu, late): (usize, &f64)| {
-            line(
-                &pod(gpu, "dcgm"),
-                40.0,
-                (15.0, gpu as f64),
-                (0.0, now - late),
-            )
-        };
-        late.iter().enumerate().map(line).collect()
-    };
-    let mut scene = with_cluster(detected(None), &lines(100.0));
-    let mut snapshot = None;
-    for round in 0..60 {
-        let now = 60.0 + f64::from(round) * 5.0;
-        snapshot = Some(poll(&mut scene, &lines(now), now));
-    }
-    snapshot.unwrap()
+/// Polls every five seconds series whose samples become visible after so many seconds.
+fn polled(late: u32) -> Snapshot {
+    let series = format!(" 0..6 G# p# job=dcgm instance=i#: S15 +1# late{late} 40");
+    let lines = [" pods 0..6 each 6".to_owned(), series];
+    let case = Case::read(Policy::default(), &lines, "");
+    let mut replica = Replica::new(&case, 0.0);
+    let polls = (0..60).map(|round| replica.poll(f64::from(round) * 5.0));
+    polls.last().unwrap()
 }
 
 #[test]
 fn gm302_is_about_a_store_that_is_late() {
-    let snapshot = polled(&[0.0; 6]);
+    let snapshot = polled(0);
     assert_eq!(found_in(&snapshot), []);
-    let snapshot = polled(&[45.0; 6]);
+    let snapshot = polled(45);
     let found = found_in(&snapshot);
     assert_eq!(codes(&found), ["GM302"]);
 }

@@ -11,8 +11,12 @@ mod faults;
 #[allow(dead_code, reason = "tests of other crates use the rest of it")]
 #[path = "../../../gpu-metrics/tests/numbers/notation.rs"]
 mod notation;
+#[allow(dead_code, reason = "tests of other crates use the rest of it")]
 #[path = "../../../gpu-metrics/tests/numbers/polled.rs"]
 mod polled;
 #[allow(dead_code, reason = "tests of other crates use the rest of it")]
 #[path = "../../../gpu-metrics/tests/numbers/scene.rs"]
 mod scene;
+#[allow(dead_code, reason = "tests of other crates use the rest of it")]
+#[path = "../../../gpu-metrics/tests/numbers/series.rs"]
+mod series;

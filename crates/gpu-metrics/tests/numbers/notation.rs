@@ -10,35 +10,50 @@
 //! at 31; pods old = old 90
 //!
 //! # an exporter is replaced
-//! pods 0..4 each 1; starting 1600
+//! pods 0..4 each 1; starting 400
 //! 0..4 gpu=0 p# instance=a#: S15 +2# 60 ..300
 //! 0..4 gpu=0 p# instance=b#: S15 +2# 60 320..
 //! 0..900 = namespace sum 240?
 //! ```
 //!
-//! A line with a colon is a series: a signal (if none, the memory copy utilisation), a
-//! device, its pod in the namespace `n`, further labels, and a value for each scrape; `40*5`
-//! is a value five times, and `40,41*5` two in turn. `0..3 G# p#` are three series, with numbers
-//! in place of `#`. A line with ` = ` has expectations, with further settings before it.
+//! A line with a colon is a series: a signal (if none, the memory copy utilisation), a device,
+//! its pod in the namespace `n`, further labels, and values. `0..3 G# p#` are three series,
+//! with numbers in place of `#`.
 //!
-//! Values after an `S15` have times: a scrape every 15 s, or every 60 (`S60`), or every 60
-//! from a time on (`S60@300`); so many seconds after zero (`+2`), times its number (`+2#`); only
-//! each fourth (`/4`); with timestamps 60 s back (`late60`); `60 ..300` until then. `100~` is 100
-//! and 101 in turn. `pods 0..4 each 2` are p0 to p3, two on each of node-0 and node-1, one GPU
-//! each; `since 100` is their start. Replicas poll from -300 and from each `starting` on.
+//! A line with ` = ` has expectations. With settings before it the series are read once, at the
+//! time of their last sample or at an earlier time `at`: a value is a scrape, one each 15 s,
+//! `40*5` five of them, and `40,41*5` two in turn. With a period before it, replicas poll every
+//! 5 s, from -300 on and from each `starting` on, and must have these values in that period.
+//!
+//! | values with times | |
+//! |---|---|
+//! | `S15`, `S60@300` | a scrape every 15 s; every 60 s from 300 on |
+//! | `+2`, `+2#` | the time of the first one; 2 s times the number |
+//! | `60 ..300`, `60~40` | the value until then; one from 60 to 100 |
+//! | `/4`, `drop0.1`, `jitter2` | one of four succeeds; a tenth fails; each is up to 2 s late |
+//! | `late60`, `clock-40` | samples arrive after a minute; their timestamps are wrong |
+//!
+//! | setting | |
+//! |---|---|
+//! | `pods 0..4 each 2 since 100 until 900` | p0 to p3, two on each of node-0 and node-1; `on 3`: on node-3; `gpus 2`: of two GPUs each; `removed`: their Nodes end with them |
+//! | `lag 30 b 200..400`, `jitter 5` | samples of a Prometheus arrive after so many seconds, and up to 5 more |
+//! | `stall b 900..1080` | they arrive at the end of the period |
+//! | `down 330..530`, `refused gpu ..90` | no scrapes and no answers; no answers to a query |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use super::polled::Line;
-use super::scene::{Scene, at, cluster, object, sample, samples};
+use super::scene::{at, cluster, object};
+use super::series::{Condition, Series, add, series_of};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample};
-use gpu_metrics::inventory::{Inventory, PodPhase};
+use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
 use gpu_metrics::policy::{DeviceValue, Policy, Threshold};
 use gpu_metrics::signal::SignalId;
+
+/// How long a replica remembers pods that ended, seconds.
+const REMEMBERED: f64 = 360.0;
 
 /// The cases of a table: the fact, and its lines, each after a blank.
 pub(super) fn cases(table: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
@@ -49,38 +64,47 @@ pub(super) fn cases(table: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
     })
 }
 
-/// Passes each line of expectations of a table to `look`, which returns those that are not
-/// met, with its case.
+/// Passes each line of expectations of a case to `look`, which returns those that are not met.
 pub(super) fn check(
-    table: &str,
+    (fact, lines): (&str, &[String]),
     policy: &Policy,
     mut look: impl FnMut(&Case<'_>, &[&str]) -> Vec<String>,
-) {
+) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (fact, lines) in cases(table) {
-        for line in &lines {
-            if let Some((more, expected)) = line.split_once(" = ") {
-                let expected: Vec<&str> = expected.split("; ").collect();
-                let case = Case::read(policy.clone(), &lines, more);
-                let unmet = look(&case, &expected).into_iter();
-                wrong.extend(unmet.map(|unmet| format!("{fact}:{more} {unmet}")));
-            }
+    for line in lines {
+        if let Some((more, expected)) = line.split_once(" = ") {
+            let expected: Vec<&str> = expected.split("; ").collect();
+            let case = Case::read(policy.clone(), lines, more);
+            let unmet = look(&case, &expected).into_iter();
+            wrong.extend(unmet.map(|unmet| format!("{fact}:{more} {unmet}")));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
+}
+
+/// A pod of a fleet.
+#[derive(Debug)]
+pub(super) struct FleetPod {
+    pub(super) name: String,
+    pub(super) node: String,
+    pub(super) lives: Range<f64>,
+    pub(super) gpus: u32,
+    /// Whether its Node ends with it.
+    removed: bool,
 }
 
 /// What the lines of a case describe.
+#[derive(Debug)]
 pub(super) struct Case<'a> {
-    policy: Policy,
-    pub(super) series: Vec<(SignalId, Line)>,
-    /// Pods by number, the number on a Node, and their start.
-    fleet: Vec<(Range<usize>, usize, Option<f64>)>,
+    pub(super) policy: Policy,
+    pub(super) series: Vec<Series>,
+    pub(super) store: Vec<Condition<'a>>,
+    pub(super) fleet: Vec<FleetPod>,
     settings: Vec<Vec<&'a str>>,
     /// The time of the question, if it is given.
     pub(super) now: Option<Timestamp>,
     /// When further replicas start.
-    pub(super) starts: Vec<i32>,
+    pub(super) starts: Vec<f64>,
 }
 
 impl<'a> Case<'a> {
@@ -91,7 +115,8 @@ impl<'a> Case<'a> {
             lines.partition(|line| line.contains(": "));
         let mut case = Self {
             policy,
-            series: series.into_iter().flat_map(series_of).collect(),
+            series: Vec::new(),
+            store: Vec::new(),
             fleet: Vec::new(),
             settings: Vec::new(),
             now: None,
@@ -100,41 +125,59 @@ impl<'a> Case<'a> {
         let settings = settings.into_iter().chain([more]);
         let settings = settings.flat_map(|line| line.split("; "));
         for setting in settings.filter(|setting| !setting.trim().is_empty()) {
-            let words: Vec<&str> = setting.split_whitespace().collect();
-            match words[..] {
-                ["at", secs] => case.now = Some(at(number(secs))),
-                ["starting", ref times @ ..] => {
-                    case.starts.extend(times.iter().map(|it| number(it) as i32));
-                }
-                ["pods", range, "each", each, ref since @ ..] => {
-                    let since = since.last().map(|since| number(since));
-                    case.fleet
-                        .push((places(range), number(each) as usize, since));
-                }
-                _ if !set(&mut case.policy, &words) => case.settings.push(words),
-                _ => {}
-            }
+            case.set(setting.split_whitespace().collect());
+        }
+        for series in series.iter().flat_map(|line| series_of(line, &case.store)) {
+            add(&mut case.series, series);
         }
         case
     }
 
-    /// The scene with all series.
-    pub(super) fn scene(&self) -> Scene {
-        let mut scene = Scene::new(self.policy.clone());
-        for (signal, (labels, samples)) in &self.series {
-            scene.feed(*signal, labels, samples);
+    fn set(&mut self, words: Vec<&'a str>) {
+        match words[..] {
+            ["at", secs] => self.now = Some(at(number(secs))),
+            ["starting", ref times @ ..] => {
+                self.starts.extend(times.iter().map(|it| number(it)));
+            }
+            ["pods", range, "each" | "on", place, ref more @ ..] => {
+                let number_of = |word| {
+                    let place = more.iter().position(|it| *it == word);
+                    place.map(|place| number(more[place + 1]))
+                };
+                let (number, is_row) = (number(place) as usize, words[2] == "each");
+                self.fleet.extend(places(range).map(|pod| FleetPod {
+                    name: format!("p{pod}"),
+                    node: format!("node-{}", if is_row { pod / number } else { number }),
+                    lives: number_of("since").unwrap_or(-3600.0)..number_of("until").unwrap_or(1e9),
+                    gpus: number_of("gpus").map_or(1, |count| count as u32),
+                    removed: more.contains(&"removed"),
+                }));
+            }
+            _ if set(&mut self.policy, &words) => {}
+            _ => match Condition::read(&words) {
+                Some(condition) => self.store.push(condition),
+                None => self.settings.push(words),
+            },
         }
-        for words in self.settings.iter().filter(|it| it[0] == "answered") {
-            let nothing = Batch::new(signal(words[1]).unwrap());
-            scene.pipeline.take(&nothing, at(0.0));
-        }
-        scene.inventory = self.cluster(0.0).into();
-        scene
     }
 
-    /// The cluster at a time.
-    pub(super) fn cluster(&self, now: f64) -> Inventory {
-        let mut inventory = self.fleet(now);
+    /// The signals that are asked for, and whether their series are known.
+    pub(super) fn signals(&self) -> BTreeSet<SignalId> {
+        let answered = self.settings.iter().filter(|it| it[0] == "answered");
+        let answered = answered.map(|words| signal(words[1]).unwrap());
+        self.series
+            .iter()
+            .map(|series| series.signal)
+            .chain(answered)
+            .collect()
+    }
+
+    /// The cluster at a time, as a replica knows it that started at another.
+    pub(super) fn cluster(&self, now: f64, start: f64) -> Inventory {
+        let mut inventory = match self.fleet.is_empty() {
+            true => Inventory::default(),
+            false => self.of_fleet(now, start),
+        };
         for words in &self.settings {
             match words[0] {
                 "pods" => inventory = connect(&words[1..]),
@@ -145,98 +188,37 @@ impl<'a> Case<'a> {
         inventory
     }
 
-    /// The pods that have started by a time, on their Nodes.
-    fn fleet(&self, now: f64) -> Inventory {
-        let fleet = self.fleet.iter();
-        let fleet = fleet.filter(|(.., since)| since.is_none_or(|since| since <= now));
-        let pods = fleet.flat_map(|(range, each, since)| {
-            let all = range.clone();
-            all.map(move |it| (format!("n/p{it}"), (format!("node-{}", it / each), *since)))
-        });
-        let pods: BTreeMap<_, _> = pods.collect();
-        if pods.is_empty() {
-            return Inventory::default();
+    fn of_fleet(&self, now: f64, start: f64) -> Inventory {
+        let begun = self.fleet.iter().filter(|it| it.lives.start <= now);
+        let pods: BTreeMap<String, &FleetPod> = begun
+            .clone()
+            .map(|it| (format!("n/{}", it.name), it))
+            .collect();
+        let names = pods.keys().map(|name| (name.as_str(), None));
+        let mut inventory = cluster(&names.collect::<Vec<_>>());
+        for (pod, of) in inventory.pods.iter_mut().zip(pods.values()) {
+            let since = Some(at(of.lives.start));
+            (pod.started, pod.running_since) = (since, since);
+            pod.node = Some(of.node.as_str().into());
+            pod.gpus = of.gpus;
+            pod.ended = (of.lives.end <= now).then(|| at(of.lives.end));
         }
-        let named = pods
-            .iter()
-            .map(|(name, (_, since))| (name.as_str(), *since));
-        let mut inventory = cluster(&named.collect::<Vec<_>>());
-        let nodes: BTreeSet<_> = pods.values().map(|(node, _)| node).collect();
-        inventory.nodes = nodes.into_iter().map(|node| object(node)).collect();
-        for (pod, (node, since)) in inventory.pods.iter_mut().zip(pods.values()) {
-            pod.node = Some(node.as_str().into());
-            pod.running_since = Some(at(since.unwrap_or(-3600.0)));
-        }
-        inventory
-    }
-}
-
-/// The series of a line.
-fn series_of(line: &str) -> Vec<(SignalId, Line)> {
-    let (labels, values) = line.split_once(": ").unwrap();
-    let first = values
-        .strip_prefix('S')
-        .and_then(|rest| rest.chars().next());
-    let is_timed = first.is_some_and(|letter| letter.is_ascii_digit());
-    let series = named(labels).map(|of| {
-        let samples = match is_timed {
-            true => timed(values, of.number as f64),
-            false => listed(values, of.later),
-        };
-        (of.signal, (of.labels, samples))
-    });
-    series.collect()
-}
-
-/// A sample for each scrape: `90 · 40,41*5`, all this many seconds later.
-fn listed(values: &str, later: f64) -> Vec<Sample> {
-    let repeated = values.split_whitespace().map(|word| {
-        let (value, times) = word.split_once('*').unwrap_or((word, "1"));
-        format!("{} ", value.replace(',', " ")).repeat(times.parse().unwrap())
-    });
-    let mut samples = samples(&repeated.collect::<String>());
-    for sample in &mut samples {
-        sample.at = sample.at + Duration::from_secs_f64(later);
-    }
-    samples
-}
-
-/// The samples of a series by its number, from 25 minutes before zero on.
-fn timed(content: &str, place: f64) -> Vec<Sample> {
-    let (mut scrapes, mut phase, mut late, mut each) = (Vec::new(), 0.0, 0.0, 1);
-    let mut values: Vec<(&str, Range<f64>)> = Vec::new();
-    for word in content.split_whitespace() {
-        match word.split_at(1) {
-            ("S", secs) => {
-                let (secs, from) = secs.split_once('@').unwrap_or((secs, "-1e9"));
-                scrapes.push((number(from), number(secs)));
-            }
-            ("+", secs) if secs.ends_with('#') => phase = place * number(&secs[..secs.len() - 1]),
-            ("+", secs) => phase = number(secs),
-            ("/", of) => each = number(of) as usize,
-            ("l", secs) => late = number(&secs[3..]),
-            _ if word.contains("..") => {
-                let (from, until) = word.split_once("..").unwrap();
-                let or = |text: &str, other| if text.is_empty() { other } else { number(text) };
-                values.last_mut().unwrap().1 = or(from, -1e9)..or(until, 1e9);
-            }
-            _ => values.push((word, -1e9..1e9)),
+        let (live, mut departed): (Vec<Pod>, Vec<Pod>) = inventory
+            .pods
+            .into_iter()
+            .partition(|pod| pod.ended.is_none());
+        let remembered = at(start.max(now - REMEMBERED));
+        departed.retain(|pod| pod.ended > Some(remembered));
+        let standing = begun.filter(|it| !it.removed || now < it.lives.end);
+        let nodes: BTreeSet<&str> = standing.map(|it| it.node.as_str()).collect();
+        Inventory {
+            pods: live,
+            departed,
+            nodes: nodes.into_iter().map(object).collect(),
+            listed: Some(at(start)),
+            ..inventory
         }
     }
-    let mut all = Vec::new();
-    let (mut time, mut count) = (phase - 1500.0, 0_usize);
-    while time < 2000.0 {
-        count += 1;
-        let value = values.iter().find(|(_, during)| during.contains(&time));
-        if let Some((value, _)) = value.filter(|_| count.is_multiple_of(each)) {
-            let is_second = value.ends_with('~') && !count.is_multiple_of(2);
-            let value = number(value.trim_end_matches('~')) + f64::from(u8::from(is_second));
-            all.push(sample(time - late, value));
-        }
-        let scrape = scrapes.iter().rfind(|(from, _)| *from <= time);
-        time += scrape.unwrap().1;
-    }
-    all
 }
 
 /// Whether this is a setting of the policy, which it changes.
@@ -340,44 +322,7 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
     }
 }
 
-/// A series by its labels.
-struct Named {
-    number: usize,
-    signal: SignalId,
-    labels: String,
-    /// How long after the others it is scraped, seconds.
-    later: f64,
-}
-
-/// The series of a line: `watts 0..3 G# p# +5 job=dcgm`.
-fn named(words: &str) -> impl Iterator<Item = Named> {
-    let (mut of, mut range, mut later) = (SignalId::MEM_COPY_UTIL, 0..1, 0.0);
-    let mut text = String::new();
-    for word in words.split_whitespace() {
-        if let Some(signal) = signal(word) {
-            of = signal;
-        } else if word.contains("..") {
-            range = places(word);
-        } else if let Some(secs) = word.strip_prefix('+') {
-            later = number(secs);
-        } else if word.contains('=') {
-            text += &format!("{word} ");
-        } else if text.is_empty() {
-            text += &format!("UUID={word} ");
-        } else {
-            let [namespace, name] = named_pod(word);
-            text += &format!("namespace={namespace} pod={name} ");
-        }
-    }
-    range.map(move |number| Named {
-        number,
-        signal: of,
-        labels: text.replace('#', &number.to_string()),
-        later,
-    })
-}
-
-fn signal(word: &str) -> Option<SignalId> {
+pub(super) fn signal(word: &str) -> Option<SignalId> {
     Some(match word {
         "gpu" => SignalId::GPU_UTIL,
         "dram" => SignalId::DRAM_ACTIVE,
@@ -394,7 +339,7 @@ pub(super) fn number(text: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
-fn places(text: &str) -> Range<usize> {
+pub(super) fn places(text: &str) -> Range<usize> {
     let (start, end) = text.split_once("..").unwrap();
     start.parse().unwrap()..end.parse().unwrap()
 }

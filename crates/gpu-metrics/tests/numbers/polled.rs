@@ -1,70 +1,83 @@
-//! Series that are read poll by poll, as the server does, rather than at once.
+//! A replica of the server that polls the series of a case.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::scene::{Scene, at, json, key, sample};
+use super::notation::Case;
+use super::scene::{Scene, at, json, key};
+use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample};
-use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
-const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+/// The time between polls, seconds.
+pub(super) const POLL: usize = 5;
 
-/// A series of the memory copy utilisation and its samples.
-pub(super) type Line = (String, Vec<Sample>);
-
-/// A series with one value every `scrape` seconds from `phase` on, at times within
-/// `during`.
-pub(super) fn line(
-    labels: &str,
-    value: f64,
-    (scrape, phase): (f64, f64),
-    during: (f64, f64),
-) -> Line {
-    let count = ((during.1 - during.0) / scrape) as i32 + 1;
-    let first = ((during.0 - phase) / scrape).ceil();
-    let times = (0..=count).map(|place| phase + (first + f64::from(place)) * scrape);
-    let times = times.filter(|time| (during.0..during.1).contains(time));
-    let samples = times.map(|time| sample(time, value));
-    (labels.to_owned(), samples.collect())
+/// A replica that has started.
+pub(super) struct Replica<'a> {
+    pub(super) case: &'a Case<'a>,
+    start: f64,
+    signals: Vec<SignalId>,
+    pub(super) scene: Scene,
 }
 
-pub(super) fn pod(gpu: usize, job: &str) -> String {
-    format!("UUID={job}{gpu} gpu=0 job={job} instance={job}{gpu} namespace=n pod={job}{gpu}")
-}
-
-pub(super) fn detected(window: Option<u64>) -> Scene {
-    Scene::new(Policy {
-        window: window.map(Duration::from_secs),
-        ..Policy::default()
-    })
-}
-
-pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
-    let name = |(labels, _): &Line| format!("n/{}", labels.rsplit_once("pod=").unwrap().1);
-    let names: BTreeSet<String> = lines.iter().map(name).collect();
-    scene.pods(names)
-}
-
-/// Polls once, with the new samples of all lines.
-pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
-    read(scene, MCU, lines, now);
-    scene.snapshot_at(at(now))
-}
-
-/// Reads the new samples of a signal's lines.
-pub(super) fn read(scene: &mut Scene, signal: SignalId, lines: &[Line], now: f64) {
-    let range = scene.pipeline.range(signal, at(now));
-    let mut batch = Batch::new(signal);
-    for (labels, samples) in lines {
-        let text = json(labels);
-        let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
-        let mut new = samples.iter().filter(is_new).peekable();
-        if new.peek().is_some() {
-            batch.begin_series(key(&text), &text);
-            new.for_each(|sample| batch.push(*sample));
+impl<'a> Replica<'a> {
+    pub(super) fn new(case: &'a Case<'a>, start: f64) -> Self {
+        Self {
+            case,
+            start,
+            signals: case.signals().into_iter().collect(),
+            scene: Scene::new(case.policy.clone()),
         }
     }
-    scene.pipeline.take(&batch, at(now));
+
+    /// Polls once, and publishes.
+    pub(super) fn poll(&mut self, now: f64) -> Snapshot {
+        self.read(at(now));
+        let cluster = self.case.cluster(now, self.start);
+        let known = &self.scene.inventory;
+        let is_known = cluster.pods == known.pods
+            && cluster.departed == known.departed
+            && cluster.nodes.len() == known.nodes.len();
+        if !is_known {
+            self.scene.inventory = Arc::new(cluster);
+        }
+        self.scene.snapshot_at(at(now))
+    }
+
+    /// Reads the new samples that have arrived.
+    pub(super) fn read(&mut self, now: Timestamp) {
+        let secs = (now.millis() - at(0.0).millis()) as f64 / 1000.0;
+        let pipeline = &mut self.scene.pipeline;
+        for signal in &self.signals {
+            let is_refused = self.case.store.iter().any(|it| it.refuses(*signal, secs));
+            if is_refused || !pipeline.is_wanted(*signal, now) {
+                continue;
+            }
+            let from = now - pipeline.range(*signal, now);
+            let mut batch = Batch::new(*signal);
+            for series in self.case.series.iter().filter(|it| it.signal == *signal) {
+                let arrived = series.arrived(now).iter();
+                let samples = arrived.map(|it| it.sample).filter(|it| it.at > from);
+                let samples: Vec<Sample> = samples.collect();
+                if !samples.is_empty() || series.samples.is_empty() {
+                    let text = json(&series.labels);
+                    batch.begin_series(key(&text), &text);
+                    samples.into_iter().for_each(|sample| batch.push(sample));
+                }
+            }
+            pipeline.take(&batch, now);
+        }
+    }
+}
+
+/// Reads the series of a case once, at the time of their last sample.
+pub(super) fn once(case: &Case<'_>) -> Snapshot {
+    let mut replica = Replica::new(case, -1e6);
+    let all = case.series.iter().flat_map(|series| &series.samples);
+    let last = all.map(|it| it.arrives).max().unwrap_or(at(0.0));
+    let now = case.now.unwrap_or(last + Duration::from_secs(1));
+    replica.read(last.min(now));
+    replica.scene.inventory = Arc::new(case.cluster(0.0, -1e6));
+    replica.scene.snapshot_at(now)
 }

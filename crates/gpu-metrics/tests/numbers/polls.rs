@@ -1,58 +1,25 @@
-//! What a poll reads: intervals, ranges of queries, impossible samples, and a switch between
-//! two stores. The worked example of docs/numbers.md.
+//! What a poll reads: ranges of queries, impossible samples, clocks that are set back, and a
+//! switch between two stores.
 
 use std::time::Duration;
 
 use super::answers::{Answers, close};
-use super::polled::{Line, detected, line, pod, poll, with_cluster};
+use super::notation::Case;
+use super::polled::{POLL, Replica};
 use super::scene::{SENTINEL, Scene, at, policy, sample};
+use super::series::random;
 use gpu_metrics::batch::Sample;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
-use simulator::random::Noise;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "gpu_memory_utilization";
 const SUM: &str = "gpu_memory_utilization_sum";
-const DEPLOYMENT: &str = "deployments.apps n/d";
 const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
 
-/// A period with all samples of these tests, seconds.
-const ALWAYS: (f64, f64) = (-600.0, 5000.0);
-
-/// Time zero is 11:55:00. Ten GPUs at 40 are scraped at 5, 20, 35 and 50 seconds and
-/// read two seconds later; the first `silent` end at 11:59:50.
-fn by_hand(silent: usize) -> Scene {
-    let mut scene = detected(None).pods((0..10).map(|pod| format!("n/a{pod}")));
-    let until = |gpu| if gpu < silent { 291.0 } else { 900.0 };
-    let line = |gpu| line(&pod(gpu, "a"), 40.0, (15.0, 5.0), (-900.0, until(gpu)));
-    let lines: Vec<Line> = (0..10).map(line).collect();
-    for poll_at in (-298..=332).step_by(5) {
-        poll(&mut scene, &lines, f64::from(poll_at));
-    }
-    scene
-}
-
-#[test]
-fn the_example_of_the_manual_has_the_values_computed_by_hand() {
-    // 12:00:31.
-    let now = at(331.0);
-    let answers = Answers::new(by_hand(1).snapshot_at(now));
-    close(
-        answers.of(DEPLOYMENT, SUM),
-        (10.0 * 400.0 + 2.0 * 360.0) / 12.0,
-    );
-    let mut answers = Answers::new(by_hand(2).snapshot_at(now));
-    let value = answers.ask(DEPLOYMENT, SUM).unwrap();
-    close(Some(value.value), 400.0);
-    assert_eq!(value.fresh_until, at(350.0));
-    assert_eq!(value.window_secs, 60);
-    answers.now = at(350.0);
-    assert_eq!(answers.of(DEPLOYMENT, SUM), None);
-    let explained = answers.explain(DEPLOYMENT, MEAN).unwrap();
-    let window = explained.window.unwrap();
-    assert_eq!(window.end, at(340.0).date());
-    assert_eq!(window.lag_seconds, 2.0);
+/// The lines of a case.
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|line| format!(" {line}")).collect()
 }
 
 /// The original has no zeros before the first reading.
@@ -68,22 +35,35 @@ fn a_value_has_the_time_of_its_newest_sample_and_the_length_of_its_window() {
     assert_eq!((original.window_secs, original.value), (30, 40.0));
 }
 
+/// The example of docs/numbers.md; its values are in `cases`.
+#[test]
+fn an_explanation_has_the_end_of_the_window_and_the_lateness() {
+    let lines = lines("pods 0..1 each 1\nA p0 job=d instance=i: S15 +3 40");
+    let case = Case::read(Policy::default(), &lines, "");
+    let mut replica = Replica::new(&case, 0.0);
+    let snapshots = (0..=66).map(|place| replica.poll(place as f64 * POLL as f64));
+    let answers = Answers::new(snapshots.last().unwrap());
+    let window = answers.explain("pods n/p0", MEAN).unwrap().window.unwrap();
+    assert_eq!(window.end, at(340.0).date());
+    close(Some(window.lag_seconds), 2.0);
+}
+
 /// A scene after the first read of a start.
-fn started(scrape: f64) -> Scene {
-    let mut scene = detected(Some(60));
-    let line = line(POD, 40.0, (scrape, 0.0), (-1200.0, 1.0));
-    poll(&mut scene, &[line], 0.0);
+fn started() -> Scene {
+    let mut scene = Scene::new(Policy::default());
+    let samples = (-79..=0).map(|place| sample(f64::from(place) * 15.0, 40.0));
+    scene.feed_at(MCU, POD, &samples.collect::<Vec<_>>(), at(0.0));
+    scene.snapshot_at(at(0.0));
     scene
 }
 
 #[test]
 fn ended_jobs_are_removed() {
-    let mut scene = started(15.0);
+    let mut scene = started();
     for job in 1..30 {
         let now = f64::from(job) * 700.0;
-        let labels = format!("UUID=J job=run-{job}");
-        let line = line(&labels, 40.0, (15.0, 0.0), (now - 60.0, now));
-        poll(&mut scene, &[line], now);
+        let samples = [sample(now - 15.0, 40.0), sample(now, 40.0)];
+        scene.feed_at(MCU, &format!("UUID=J job=run-{job}"), &samples, at(now));
         scene.snapshot_at(at(now + 1.0));
     }
     assert!(scene.snapshot().frame.sources.all().len() < 5);
@@ -91,48 +71,48 @@ fn ended_jobs_are_removed() {
 
 #[test]
 fn a_range_reaches_back_to_the_last_sample_and_at_most_as_far_as_a_start() {
-    let range = |scene: &Scene, of, secs: f64| scene.pipeline.range(of, at(secs)).as_secs();
+    let range = |scene: &Scene, secs: f64| scene.pipeline.range(MCU, at(secs)).as_secs();
     let hour = Policy {
         max_window: Duration::from_secs(3600),
         ..Policy::default()
     };
-    assert_eq!(range(&detected(None), MCU, 0.0), 1200);
-    assert_eq!(range(&Scene::new(hour), MCU, 0.0), 3645);
-    let scene = started(15.0);
+    assert_eq!(range(&Scene::new(Policy::default()), 0.0), 1200);
+    assert_eq!(range(&Scene::new(hour), 0.0), 3645);
+    let scene = started();
     // Two minutes more, once a minute: unknown targets may be late.
-    assert_eq!(range(&scene, MCU, 300.0), 465);
-    assert_eq!(range(&scene, MCU, 9000.0), 1200);
-}
-
-/// Values that show their time: each minute adds one percent.
-fn dated(number: usize) -> Line {
-    let (labels, mut samples) = line(&pod(number, "a"), 0.0, (15.0, 1.0), ALWAYS);
-    for sample in &mut samples {
-        let minutes = (sample.at.millis() - at(0.0).millis()) as f64 / 60_000.0;
-        sample.value = minutes.clamp(0.0, 90.0) + 10.0;
-    }
-    (labels, samples)
+    assert_eq!(range(&scene, 300.0), 465);
+    assert_eq!(range(&scene, 9000.0), 1200);
 }
 
 #[test]
 fn absurd_sample_times_move_no_window_and_change_no_interval_and_no_range() {
+    let lines =
+        lines("G0 a0 job=a instance=a0: S15 +1 10~80\nG1 a1 job=a instance=a1: S15 +1 10~80");
+    let case = Case::read(Policy::default(), &lines, "");
     let run = |extra: bool| {
-        let lines: Vec<Line> = (0..2).map(dated).collect();
-        let mut scene = detected(None);
+        let mut replica = Replica::new(&case, 0.0);
         let years = (-50..50).map(|year| f64::from(year) * 31_536_000.0);
         let absurd = years
             .chain([-16.0, -1.0, 5e9])
             .map(|secs| sample(secs, 40.0));
         let absurd: Vec<Sample> = absurd.collect();
         let ended = "UUID=Z gpu=0 job=z instance=z namespace=n pod=z";
-        for labels in [&lines[0].0, ended].into_iter().filter(|_| extra) {
-            scene.feed_at(MCU, labels, &absurd, at(0.0));
+        for labels in [&case.series[0].labels, ended]
+            .into_iter()
+            .filter(|_| extra)
+        {
+            replica.scene.feed_at(MCU, labels, &absurd, at(0.0));
         }
         let polls = (0..300).map(|place| {
-            let answers = Answers::new(poll(&mut scene, &lines, f64::from(place) * 5.0));
-            let range = scene.pipeline.range(MCU, at(f64::from(place) * 5.0));
+            let now = (place * POLL) as f64;
+            let answers = Answers::new(replica.poll(now));
             let values = ["pods n/a0", "cluster"].map(|of| answers.of(of, MEAN));
-            (values, scene.pipeline.store().shortest_scrape_ms(), range)
+            let pipeline = &replica.scene.pipeline;
+            (
+                values,
+                pipeline.store().shortest_scrape_ms(),
+                pipeline.range(MCU, at(now)),
+            )
         });
         polls.collect::<Vec<_>>()
     };
@@ -140,37 +120,21 @@ fn absurd_sample_times_move_no_window_and_change_no_interval_and_no_range() {
     assert_eq!(run(false)[260..], run(true)[260..]);
 }
 
-#[test]
-fn a_line_that_reuses_an_id_has_no_samples_of_the_former_line() {
-    let labels = |uuid: &str, job: &str, namespace: &str| {
-        format!("UUID={uuid} gpu=0 job={job} instance={uuid} namespace={namespace} pod={uuid}")
-    };
-    let line = |labels: String, value, during| line(&labels, value, (15.0, 1.0), during);
-    let keep = line(labels("k", "a", "x"), 10.0, ALWAYS);
-    let late = line(labels("l", "b", "m"), 10.0, ALWAYS);
-    let gone = line(labels("g", "a", "n"), 90.0, (-600.0, 222.0));
-    let new = line(labels("w", "a", "m"), 10.0, (1500.0, 5000.0));
-    let mut scene = detected(Some(300));
-    for place in 0..400 {
-        let now = f64::from(place) * 5.0;
-        let mut behind = late.clone();
-        behind.1.retain(|sample| sample.at <= at(now - 118.0));
-        let lines = [keep.clone(), behind, gone.clone(), new.clone()];
-        let value = Answers::new(poll(&mut scene, &lines, now)).of("namespaces m", MEAN);
-        assert!(now <= 300.0 || value == Some(10.0), "{value:?} at {now}");
-    }
-}
-
+/// Values that show their time: each minute adds one percent.
 #[test]
 fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
-    let all = dated(0);
-    let mut scene = detected(None);
+    let samples = (-40..40).map(|place| {
+        let secs = f64::from(place) * 15.0 + 1.0;
+        sample(secs, (secs / 60.0).max(0.0) + 10.0)
+    });
+    let samples: Vec<Sample> = samples.collect();
+    let mut scene = Scene::new(Policy::default());
     for place in 0..120 {
         let truth = f64::from(place) * 5.0;
         let now = if truth < 300.0 { truth + 115.0 } else { truth };
-        let mut lines = all.clone();
-        lines.1.retain(|sample| sample.at <= at(truth));
-        let value = Answers::new(poll(&mut scene, &[lines], now)).of("pods n/a0", MEAN);
+        let known = samples.partition_point(|sample| sample.at <= at(truth));
+        scene.feed_at(MCU, POD, &samples[..known], at(now));
+        let value = Answers::new(scene.snapshot_at(at(now))).of("pods n/p", MEAN);
         // The mean of a minute that ended less than half a minute ago.
         let least = 10.0 + (truth - 90.0) / 60.0;
         assert!(truth < 330.0 || value > Some(least), "{value:?} at {truth}");
@@ -181,7 +145,7 @@ fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
 /// served again.
 #[test]
 fn a_clock_set_back_by_years_starts_over() {
-    let mut scene = started(15.0);
+    let mut scene = started();
     let then = |secs: f64| at(secs) - Duration::from_secs(10 * 365 * 86_400);
     let late = [0.0, 15.0, 30.0, 45.0].map(|secs| Sample {
         at: then(secs),
@@ -194,45 +158,50 @@ fn a_clock_set_back_by_years_starts_over() {
     assert_eq!(answers.of("pods n/p", MEAN), Some(30.0));
 }
 
-/// Six GPUs at 10 to 60 in one of two stores, whose scrapes are `offset` seconds after the
-/// other's and begin at `since`.
-fn store(scrape: f64, offset: f64, since: f64) -> Vec<Line> {
+/// Six GPUs at 10 to 60 in a store whose scrapes are `offset` seconds after another one's and
+/// begin at `since`.
+fn store(scrape: f64, offset: f64, since: f64) -> Vec<String> {
     let lines = (0..6).map(|gpu| {
-        let rhythm = (scrape, scrape * gpu as f64 / 7.0 + offset);
-        let value = 10.0 * (gpu + 1) as f64;
-        line(&pod(gpu, "a"), value, rhythm, (since, 80.0 * scrape))
+        let phase = scrape * f64::from(gpu) / 7.0 + offset;
+        let value = 10 * (gpu + 1);
+        format!(" G{gpu} p{gpu} job=a instance=i{gpu}: S{scrape} +{phase} {value} {since}..")
     });
-    lines.collect()
+    lines.chain([" pods 0..6 each 6".to_owned()]).collect()
 }
 
 /// Of a pair of Prometheus servers that scrape at different times, one is asked at a time.
 #[test]
 fn a_switch_between_two_stores_changes_no_value() {
-    for scrape in [1.0, 5.0, 15.0, 30.0, 60.0] {
+    for scrape in [1.0, 5.0, 15.0, 30.0] {
         let every = f64::clamp(scrape / 3.0, 1.0, 5.0);
         for share in [0.1, 0.4, 0.5, 0.9] {
-            let one = store(scrape, 0.0, -2400.0);
-            let other = store(scrape, share * scrape, -2400.0);
-            let young = store(scrape, share * scrape, 10.0 * scrape);
+            let texts = [
+                store(scrape, 0.0, -2400.0),
+                store(scrape, share * scrape, -2400.0),
+                store(scrape, share * scrape, 10.0 * scrape),
+            ];
+            let [one, other, young] = texts
+                .each_ref()
+                .map(|it| Case::read(Policy::default(), it, ""));
             let known = (12.0 * scrape / every) as usize;
-            let switches = ["once", "back", "repeated", "restarted without its data"];
-            for name in switches {
-                let (other, is_other): (_, Box<dyn Fn(usize) -> bool>) = match name {
-                    "once" => (&other, Box::new(|poll| poll >= 7)),
-                    "back" => (&other, Box::new(|poll| poll < 40)),
-                    "repeated" => (&other, Box::new(|poll| poll % 5 > 2)),
-                    _ => (&young, Box::new(move |poll| poll >= known)),
-                };
-                let mut scene = with_cluster(detected(None), &one);
+            for name in ["once", "back", "repeated", "restarted without its data"] {
+                let mut replica = Replica::new(&one, 0.0);
                 for place in 0..(60.0 * scrape / every) as usize {
-                    let lines = if is_other(place) { other } else { &one };
-                    let answers = Answers::new(poll(&mut scene, lines, place as f64 * every));
-                    let found = (
-                        answers.of("cluster", MEAN),
-                        answers.of("namespaces n", SUM),
-                        answers.of("namespaces n", "gpu_held_count"),
-                    );
-                    let right = (Some(35.0), Some(210.0), Some(6.0));
+                    replica.case = match name {
+                        "once" if place >= 7 => &other,
+                        "back" if place < 40 => &other,
+                        "repeated" if place % 5 > 2 => &other,
+                        "restarted without its data" if place >= known => &young,
+                        _ => &one,
+                    };
+                    let answers = Answers::new(replica.poll(place as f64 * every));
+                    let found = [
+                        ("cluster", MEAN),
+                        ("namespaces n", SUM),
+                        ("namespaces n", "gpu_held_count"),
+                    ]
+                    .map(|(of, metric)| answers.of(of, metric));
+                    let right = [Some(35.0), Some(210.0), Some(6.0)];
                     assert_eq!(found, right, "{name}, {scrape} s, {share}, poll {place}");
                 }
             }
@@ -243,18 +212,18 @@ fn a_switch_between_two_stores_changes_no_value() {
 /// Samples of one GPU and five pods in turn, each delayed by up to 20 s: jittered, invalid, and
 /// some twice.
 fn stream(seed: u64) -> Vec<(String, Sample, f64)> {
-    let noise = Noise::new(seed);
     let scrapes = (0..80).map(|place| {
-        let draw = |part| noise.at(place).at(part);
-        let (device, scrape) = (draw(0).below(5), place / 4);
-        let value = match draw(1).below(10) {
+        let draw = |part: u8| random((seed, place, part));
+        let below = |part, bound: f64| (draw(part) * bound) as u32;
+        let value = match below(1, 10.0) {
             0 => f64::NAN,
             1 => SENTINEL,
-            _ => draw(2).below(101) as f64,
+            _ => f64::from(below(2, 101.0)),
         };
-        let secs = 15.0 * scrape as f64 + draw(3).between(-0.4, 0.4);
+        let secs = 15.0 * f64::from(place / 4) + draw(3) * 0.8 - 0.4;
+        let device = below(0, 5.0);
         let labels = format!("UUID=G{} namespace=n pod=a{}", device.min(3), device % 3);
-        (labels, sample(secs, value), draw(4).between(0.0, 20.0))
+        (labels, sample(secs, value), draw(4) * 20.0)
     });
     scrapes.collect()
 }

@@ -13,7 +13,7 @@ use gpu_metrics::inventory::{
     ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 use gpu_metrics::pipeline::{Pipeline, Settings};
-use gpu_metrics::policy::{MetricSpec, Policy};
+use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -100,15 +100,11 @@ pub(super) fn samples(values: &str) -> Vec<Sample> {
 
 impl Scene {
     pub(super) fn new(policy: Policy) -> Self {
-        Self::of(policy, metrics::built_in())
-    }
-
-    pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self {
             pipeline: Pipeline::new(Settings {
                 policy,
                 signals: fields::built_in(),
-                metrics,
+                metrics: metrics::built_in(),
             }),
             inventory: Arc::default(),
             last: ZERO,
@@ -154,13 +150,6 @@ impl Scene {
     pub(super) fn snapshot_at(&mut self, now: Timestamp) -> Snapshot {
         self.pipeline.end_round();
         self.pipeline.publish(&Arc::clone(&self.inventory), now)
-    }
-
-    /// Connects a cluster with these pods: `ns/name`.
-    pub(super) fn pods(self, names: impl IntoIterator<Item = String>) -> Self {
-        let names: Vec<String> = names.into_iter().collect();
-        let pods: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
-        self.cluster(&pods)
     }
 
     /// Connects a cluster with these pods: `ns/name` with their start.

@@ -7,37 +7,57 @@
 mod attribution;
 mod averages;
 mod explained;
+mod exporters;
 mod silence;
+mod stores;
 mod values;
 
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
+use super::polled;
 use super::scene::policy;
+use super::situations;
 use gpu_metrics::absence::Absence;
 
-#[test]
-fn each_case_has_its_value() {
+/// All cases that are polled, or those that are read once.
+fn check(are_polled: bool) {
     let tables = [
         values::TABLE,
         averages::TABLE,
         attribution::TABLE,
         silence::TABLE,
         explained::TABLE,
+        exporters::TABLE,
+        stores::TABLE,
     ];
-    tables.into_iter().for_each(check);
+    let wanted = std::env::var("CASE").unwrap_or_default();
+    let cases = tables.into_iter().flat_map(notation::cases);
+    let cases = cases.filter(|(fact, lines)| {
+        fact.contains(&wanted) && situations::is_polled(lines) == are_polled
+    });
+    let wrong = cases.flat_map(|(fact, lines)| match are_polled {
+        true => {
+            let wrong = situations::check(&lines).into_iter().take(8);
+            wrong.map(|it| format!("{fact}: {it}")).collect()
+        }
+        false => notation::check((fact, &lines), &policy(50), |case, values| {
+            let answers = Answers::new(polled::once(case));
+            let values = values.iter().filter_map(|value| compare(&answers, value));
+            values.collect()
+        }),
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Checks all cases of a table.
-fn check(table: &str) {
-    notation::check(table, &policy(50), |case, values| {
-        let mut scene = case.scene();
-        let answers = match case.now {
-            Some(now) => Answers::new(scene.snapshot_at(now)),
-            None => scene.answers(),
-        };
-        let values = values.iter().filter_map(|value| compare(&answers, value));
-        values.collect()
-    });
+#[test]
+fn each_case_has_its_values() {
+    check(false);
+}
+
+#[test]
+fn each_situation_has_its_values() {
+    check(true);
 }
 
 /// A value of the table and the actual one, if they differ.

@@ -31,7 +31,7 @@ G1 p1 job=dcgm instance=i1: 9*5
 window 60; pods p; gpus p 4
 G0 p job=dcgm instance=i: 40*5
 1..4 G# p job=dcgm instance=i: 40*9
-at 121 = p sum -
+at 130 = p sum -
 
 # a device that never had the field is missing
 // None has a profiling field.

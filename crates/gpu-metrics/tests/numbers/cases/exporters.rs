@@ -68,7 +68,7 @@ pods 0..21 each 1
 0..1 G# p# job=d instance=i# Hostname=node-#: S15 late100 20 ..300 90 300..
 1..21 G# p# job=d instance=i# Hostname=node-#: S15 +1# 20 ..300 90 300..
 0..900 = deployment >19
-380..900 = deployment 90; p0 90
+410..900 = deployment 90; p0 90
 
 # half of a fleet is rescaled to ratios
 pods 0..4 each 1; starting 600

@@ -1,0 +1,178 @@
+//! S, F and L of docs/numbers.md (rules 1 to 3), of every series that a store has shown. Times are
+//! in milliseconds from time zero.
+
+use std::collections::BTreeMap;
+
+use super::ms;
+use crate::notation::Case;
+use crate::series::Series;
+
+/// S before any gap is known, the most lateness, and how far back a start reads.
+const ASSUMED: i64 = 15_000;
+const LATEST: i64 = 120_000;
+const BACK: i64 = 1_200_000;
+
+/// After a longer time without an answer lateness is unknown.
+const OUTAGE: i64 = 30_000;
+
+/// A series, with what reads have shown of it.
+#[derive(Default)]
+pub(super) struct Line<'a> {
+    pub(super) uuid: &'a str,
+    pub(super) pod: Option<&'a str>,
+    pub(super) node: &'a str,
+    /// Its job and Prometheus.
+    source: [&'a str; 2],
+    /// When samples arrive, their times and values.
+    samples: Vec<(i64, (i64, f64))>,
+    /// The number of samples that were read, and when the newest one was.
+    pub(super) count: usize,
+    read: i64,
+    /// The lateness of the last three, the age of those of which it is unknown.
+    late: Vec<i64>,
+    age: i64,
+    /// S by its own gaps, and how many there are.
+    own: Option<(i64, usize)>,
+    /// S, F, and L of its source.
+    scrape: i64,
+    pub(super) fresh: i64,
+    pub(super) lag: i64,
+}
+
+impl<'a> Line<'a> {
+    /// Of a replica that starts at a time.
+    fn of(series: &'a Series, start: i64) -> Self {
+        let label = |name: &str| {
+            let mut pairs = series.labels.split(' ').filter_map(|it| it.split_once('='));
+            pairs.find(|it| it.0 == name).map(|it| it.1)
+        };
+        let all = series.samples.iter();
+        let samples = all.map(|it| (ms(it.arrives), (ms(it.sample.at), it.sample.value)));
+        let is_known = |sample: &(_, (i64, _))| sample.1.0 > start - BACK;
+        Self {
+            uuid: label("UUID").unwrap(),
+            pod: label("pod"),
+            node: label("Hostname").unwrap(),
+            source: ["job", "prometheus"].map(|name| label(name).unwrap_or_default()),
+            samples: samples.filter(is_known).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes the samples that have arrived.
+    fn hear(&mut self, now: i64, is_outage: bool) {
+        let count = self.samples.partition_point(|it| it.0 <= now);
+        if std::mem::replace(&mut self.count, count) == count {
+            return;
+        }
+        self.read = now;
+        let late = (now - self.newest()).clamp(0, LATEST);
+        if is_outage {
+            self.age = late;
+        } else {
+            self.late.insert(0, late);
+            self.late.truncate(3);
+        }
+        let gaps = self.samples[..count].windows(2).rev();
+        let gaps = gaps.map(|two| two[1].1.0 - two[0].1.0);
+        let mut gaps: Vec<i64> = gaps.filter(|gap| *gap <= 655_000).take(20).collect();
+        let lately = gaps.get(1).map_or(0, |one| gaps[0].min(*one));
+        let gap = ranked(&mut gaps, 3, 4).map(|gap| gap.max(lately));
+        self.own = gap.map(|gap| (((gap + 500) / 1000 * 1000).max(1000), gaps.len()));
+    }
+
+    pub(super) fn first(&self) -> i64 {
+        self.samples[0].1.0
+    }
+
+    pub(super) fn newest(&self) -> i64 {
+        self.samples[self.count - 1].1.0
+    }
+
+    /// The newest sample that is not after a time.
+    pub(super) fn newest_before(&self, time: i64) -> Option<(i64, f64)> {
+        let read = &self.samples[..self.count];
+        let end = read.partition_point(|it| it.1.0 <= time);
+        read[..end].last().map(|it| it.1)
+    }
+
+    fn late(&self) -> Option<i64> {
+        ranked(&mut self.late.clone(), 1, 2)
+    }
+
+    /// S, in a source with this one.
+    fn scrape(&self, of_source: i64) -> i64 {
+        match self.own {
+            Some((own, 4..)) => own,
+            Some((own, _)) if own <= 4 * of_source => own.max(of_source),
+            _ => of_source,
+        }
+    }
+}
+
+fn fresh(scrape: i64) -> i64 {
+    (3 * scrape).max(30_000)
+}
+
+/// The value at this share of the sorted ones, the lower of two.
+fn ranked<T: Ord + Copy>(values: &mut [T], share: usize, of: usize) -> Option<T> {
+    values.sort_unstable();
+    let rank = values.len().checked_sub(1)? * share / of;
+    Some(values[rank])
+}
+
+/// S and L of a source, and whether L was measured.
+type Source = (Option<i64>, i64, bool);
+
+/// All series.
+pub(super) struct Lines<'a> {
+    pub(super) all: Vec<Line<'a>>,
+    pub(super) sources: BTreeMap<[&'a str; 2], Source>,
+    /// The last answered poll, and the time since the one before.
+    round: (i64, i64),
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(case: &'a Case<'_>, start: i64) -> Self {
+        Self {
+            all: case.series.iter().map(|it| Line::of(it, start)).collect(),
+            sources: BTreeMap::new(),
+            round: (start - 1_000_000, 0),
+        }
+    }
+
+    /// Reads and measures all that has arrived.
+    pub(super) fn hear(&mut self, now: i64) {
+        let since = now - self.round.0;
+        let is_outage = since > OUTAGE.max(2 * self.round.1);
+        self.round = (now, since.min(2 * OUTAGE));
+        let mut shown: BTreeMap<_, [Vec<(i64, i64)>; 3]> = BTreeMap::new();
+        for line in &mut self.all {
+            line.hear(now, is_outage);
+            if line.count > 0 {
+                let known = self.sources.get(&line.source).and_then(|it| it.0);
+                let fresh = fresh(line.scrape(known.unwrap_or(ASSUMED)));
+                let [scrapes, late, ages] = shown.entry(line.source).or_default();
+                scrapes.extend(line.own.map(|(scrape, _)| (scrape, 0)));
+                let is_recent = now - line.read <= fresh;
+                late.extend(line.late().filter(|_| is_recent).map(|late| (late, 0)));
+                ages.push((line.age, fresh));
+            }
+        }
+        for (source, [mut scrapes, mut late, mut ages]) in shown {
+            let (scrape, lag, is_measured) = self.sources.entry(source).or_default();
+            *scrape = ranked(&mut scrapes, 1, 2).map(|it| it.0).or(*scrape);
+            let late = ranked(&mut late, 1, 2).map(|it| it.0);
+            *is_measured |= late.is_some();
+            let guess = ranked(&mut ages, 1, 4).filter(|_| !*is_measured);
+            let guess = guess.map(|(age, fresh)| age.min(fresh));
+            *lag = late.or(guess).unwrap_or(*lag);
+            for line in self.all.iter_mut().filter(|line| line.source == source) {
+                line.lag = *lag;
+                line.scrape = line.scrape(scrape.unwrap_or(ASSUMED));
+                let own = line.late().unwrap_or(0) - *lag;
+                line.fresh = fresh(line.scrape) + if own > 10_000 { own } else { 0 };
+            }
+        }
+    }
+}
