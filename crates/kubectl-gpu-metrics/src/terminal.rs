@@ -28,17 +28,19 @@ pub fn shown(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints text as [`shown`]. Returns whether the output is still open.
-pub(super) fn print(text: &str) -> bool {
-    writeln!(io::stdout(), "{}", shown(text)).is_ok()
+/// Prints text as [`shown`].
+pub(super) fn print(text: &str) {
+    // A closed output is ignored.
+    let _ = writeln!(io::stdout(), "{}", shown(text));
 }
 
-/// Prints a document, as wide as the terminal. Returns whether the output is still open.
-pub(super) fn say(document: &Document, output: Output, layout: Layout) -> Result<bool, Failure> {
+/// Prints a document, as wide as the terminal.
+pub(super) fn say(document: &Document, output: Output, layout: Layout) -> Result<(), Failure> {
     let width = terminal_size().map(|(Width(columns), _)| usize::from(columns));
     let width = width.filter(|columns| *columns > 0);
-    Ok(print(&match output {
+    print(&match output {
         Output::Json => serde_json::to_string_pretty(&json::value(document))?,
         Output::Text => lines(document, &Layout { width, ..layout }).join("\n"),
-    }))
+    });
+    Ok(())
 }

@@ -134,5 +134,5 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         // A backtest computes for up to hours and must not block the runtime.
         tokio::task::block_in_place(|| report.add_to(&mut document));
     }
-    say(&document, args.output, Layout::default()).map(drop)
+    say(&document, args.output, Layout::default())
 }

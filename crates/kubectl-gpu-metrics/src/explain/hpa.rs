@@ -19,54 +19,23 @@ use crate::Failure;
 use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
-use crate::interrupts::Signals;
 use crate::top::autoscalers::severity;
 
 use super::ExplainArgs;
-pub(crate) use flags::{FlagArgs, a_second_or_more};
+pub(crate) use flags::{FlagArgs, a_second_or_more, written};
 use read::Reading;
 
 /// An autoscaler, and what its controller computes from what is read now.
 #[derive(Debug)]
 pub struct Decision {
     reading: Reading,
-    flags: String,
     /// One sync, or why it cannot be computed.
     pub trace: Result<Trace, String>,
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
-    let of = cluster.split(&args.name);
-    let mut history = None;
-    if !args.follow {
-        let decision = Decision::read(cluster, of, &args.flags, &mut history).await?;
-        return args.print(&decision.document()).map(drop);
-    }
-    let mut signals = Signals::new()?;
-    let sync = args.flags.or_defaults(hpa::NEWEST).sync_period;
-    loop {
-        let document = tokio::select! {
-            read = Decision::read(cluster, of, &args.flags, &mut history) => match read {
-                Ok(decision) => decision.document(),
-                Err(failure) => unread(&failure),
-            },
-            () = signals.wait() => return Ok(()),
-        };
-        if !args.print(&document)? {
-            return Ok(());
-        }
-        tokio::select! {
-            () = tokio::time::sleep(sync) => {}
-            () = signals.wait() => return Ok(()),
-        }
-    }
-}
-
-/// A read that failed, while the next one may succeed.
-fn unread(failure: &Failure) -> Document {
-    let mut document = Document::new(clock::now().date());
-    document.verdict(Severity::Unknown, format!("Not read: {failure}"));
-    document
+    let decision = Decision::read(cluster, cluster.split(&args.name), &args.flags).await?;
+    args.print(&decision.document())
 }
 
 /// The controller's memory as far as its status shows it: an earlier recommendation holds
@@ -82,6 +51,7 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     let (replicas, at) = held.map_or(none, |held| (held, now - Duration::from_secs(1)));
     History {
         recommendations: vec![PastReplicas { replicas, at }],
+        scaled_to_zero: reading.hpa.status.is_true(SCALED_TO_ZERO),
         ..History::default()
     }
 }
@@ -92,28 +62,20 @@ impl Decision {
     /// # Errors
     /// When the autoscaler cannot be read.
     pub async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
-        Self::read(cluster, hpa, &FlagArgs::default(), &mut None).await
+        Self::read(cluster, hpa, &FlagArgs::default()).await
     }
 
-    /// One sync now, which is added to the memory of an observer.
     async fn read(
         cluster: &Cluster,
         hpa: (&str, &str),
         flags: &FlagArgs,
-        history: &mut Option<History>,
     ) -> Result<Self, Failure> {
         let reading = Reading::of(cluster, hpa, flags).await?;
-        Ok(Self::new(reading, flags, history, clock::now()))
+        Ok(Self::new(reading, clock::now()))
     }
 
-    fn new(
-        reading: Reading,
-        flags: &FlagArgs,
-        history: &mut Option<History>,
-        now: Timestamp,
-    ) -> Self {
-        let history = history.get_or_insert_with(|| as_written(&reading, now));
-        history.scaled_to_zero = reading.hpa.status.is_true(SCALED_TO_ZERO);
+    fn new(reading: Reading, now: Timestamp) -> Self {
+        let history = as_written(&reading, now);
         let sync = |inputs: &read::Inputs| {
             let situation = Situation {
                 hpa: &reading.hpa,
@@ -121,18 +83,13 @@ impl Decision {
                 pods: &inputs.pods,
                 answers: &inputs.answers,
                 flags: &reading.flags,
-                history,
+                history: &history,
                 now,
             };
             situation.sync()
         };
-        let trace = reading.inputs.as_ref().map(sync).map_err(Clone::clone);
-        if let Ok(trace) = &trace {
-            trace.recommend(history, &reading.flags, now);
-        }
         Self {
-            flags: flags.written(),
-            trace,
+            trace: reading.inputs.as_ref().map(sync).map_err(Clone::clone),
             reading,
         }
     }
@@ -235,10 +192,11 @@ impl Decision {
         document.heading("Replicas");
         document.steps(trace.steps.iter().cloned());
         document.notes([
-            format!("assumed flags of kube-controller-manager: {}", self.flags),
-            "Only the controller remembers all earlier recommendations and changes; --follow \
-             remembers recommendations since its start."
-                .to_owned(),
+            format!(
+                "assumed flags of kube-controller-manager: {}",
+                written(&self.reading.flags)
+            ),
+            "Only the controller remembers all earlier recommendations and changes.".to_owned(),
         ]);
     }
 }

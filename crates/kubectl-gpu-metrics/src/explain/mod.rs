@@ -41,9 +41,6 @@ pub struct ExplainArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
-    /// With `hpa`: repeat at each sync period, with the earlier recommendations kept
-    #[arg(long)]
-    follow: bool,
     #[command(flatten)]
     flags: hpa::FlagArgs,
     #[command(flatten)]
@@ -60,12 +57,8 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     if kind.as_ref().is_some_and(|it| *it.plural == *AUTOSCALERS) {
         return hpa::run(&cluster, &args).await;
     }
-    if args.follow {
-        let why = "--follow works with hpa only: remove it";
-        return Err(Failure::Usage(why.to_owned()));
-    }
     let document = document(&args, &cluster, kind.as_ref()).await?;
-    args.print(&document).map(drop)
+    args.print(&document)
 }
 
 /// The explanation of a value of an object of this kind; `None`: of an external metric.
@@ -99,8 +92,7 @@ pub(super) async fn document(
 }
 
 impl ExplainArgs {
-    /// Returns whether the output is still open.
-    fn print(&self, document: &Document) -> Result<bool, Failure> {
+    fn print(&self, document: &Document) -> Result<(), Failure> {
         let layout = Layout {
             title: true,
             ..Layout::default()

@@ -111,7 +111,7 @@ pub async fn run(args: UsageArgs) -> Result<(), Failure> {
         UsageOutput::Text => Output::Text,
         UsageOutput::Json => Output::Json,
     };
-    say(&document, output, Layout::default()).map(drop)
+    say(&document, output, Layout::default())
 }
 
 async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failure> {

@@ -5,36 +5,21 @@ use std::time::Duration;
 use clap::Args;
 
 use apimachinery::duration::{go_duration, parse_duration};
-use hpa::{ControllerFlags, NEWEST};
+use hpa::ControllerFlags;
 
 const TOLERANCE: &str = "horizontal-pod-autoscaler-tolerance";
 const STABILISATION: &str = "horizontal-pod-autoscaler-downscale-stabilization";
-const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
 
 /// As the controller names them: what it runs with can be copied.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Of hpa: flags of kube-controller-manager that are not its defaults")]
 pub(crate) struct FlagArgs {
-    /// Largest distance of the ratio from 1 that changes nothing
-    #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio, default_value = "0.1")]
-    tolerance: f64,
-    /// How long the highest recommendation prevents a scale-down
-    #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration, default_value = "5m")]
-    downscale_stabilisation: Duration,
-    /// Sync period of the controller
-    #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more, default_value = "15s")]
-    sync_period: Duration,
-}
-
-impl Default for FlagArgs {
-    fn default() -> Self {
-        let flags = ControllerFlags::of_version(NEWEST);
-        Self {
-            tolerance: flags.tolerance,
-            downscale_stabilisation: flags.downscale_stabilisation,
-            sync_period: flags.sync_period,
-        }
-    }
+    /// Largest distance of the ratio from 1 that changes nothing [default: 0.1]
+    #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio)]
+    tolerance: Option<f64>,
+    /// How long the highest recommendation prevents a scale-down [default: 5m]
+    #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration)]
+    downscale_stabilisation: Option<Duration>,
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
@@ -52,24 +37,21 @@ pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, String> {
 impl FlagArgs {
     /// The flags of the controller of Kubernetes 1.`minor`.
     pub(crate) fn or_defaults(&self, minor: u32) -> ControllerFlags {
-        ControllerFlags {
-            minor,
-            tolerance: self.tolerance,
-            downscale_stabilisation: self.downscale_stabilisation,
-            sync_period: self.sync_period,
-        }
+        let mut flags = ControllerFlags::of_version(minor);
+        flags.tolerance = self.tolerance.unwrap_or(flags.tolerance);
+        let stabilisation = self.downscale_stabilisation;
+        flags.downscale_stabilisation = stabilisation.unwrap_or(flags.downscale_stabilisation);
+        flags
     }
+}
 
-    /// The flags as written on a command line.
-    pub(crate) fn written(&self) -> String {
-        let (down, sync) = (self.downscale_stabilisation, self.sync_period);
-        format!(
-            "--{TOLERANCE}={} --{STABILISATION}={} --{SYNC}={}",
-            self.tolerance,
-            go_duration(down),
-            go_duration(sync)
-        )
-    }
+/// The flags as written on a command line.
+pub(crate) fn written(flags: &ControllerFlags) -> String {
+    format!(
+        "--{TOLERANCE}={} --{STABILISATION}={}",
+        flags.tolerance,
+        go_duration(flags.downscale_stabilisation)
+    )
 }
 
 #[cfg(test)]
@@ -102,11 +84,10 @@ mod tests {
             ..ControllerFlags::of_version(35)
         };
         assert_eq!(args.or_defaults(35), expected);
-        let sync = "--horizontal-pod-autoscaler-sync-period=15s";
-        assert_eq!(args.written(), [given[0], given[1], sync].join(" "));
-        let none = parse(&[]).unwrap().or_defaults(NEWEST);
-        assert_eq!(none, ControllerFlags::of_version(NEWEST));
-        for wrong in ["tolerance=-1", "tolerance=NaN", "sync-period=15"] {
+        assert_eq!(written(&expected), given.join(" "));
+        let none = parse(&[]).unwrap().or_defaults(35);
+        assert_eq!(none, ControllerFlags::of_version(35));
+        for wrong in ["tolerance=-1", "tolerance=NaN", "downscale-stabilization=15"] {
             let wrong = format!("--horizontal-pod-autoscaler-{wrong}");
             assert!(parse(&[&wrong]).is_none(), "{wrong}");
         }

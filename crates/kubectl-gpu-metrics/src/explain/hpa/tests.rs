@@ -59,7 +59,7 @@ fn decision(conditions: &[&str], value: Option<i64>, behavior: &Value) -> Decisi
         }),
         flags: ControllerFlags::of_version(hpa::NEWEST),
     };
-    Decision::new(reading, &FlagArgs::default(), &mut None, clock::now())
+    Decision::new(reading, clock::now())
 }
 
 fn verdicts(document: &Document) -> Vec<&str> {
@@ -164,7 +164,4 @@ fn what_the_controller_wrote_is_shown_without_the_rest() {
         "Not computed: access denied",
     ];
     assert_eq!(verdicts(&document), expected);
-    let failure = Failure::Failed("connection refused".to_owned());
-    let document = unread(&failure);
-    assert_eq!(verdicts(&document), ["Not read: connection refused"]);
 }
