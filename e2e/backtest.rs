@@ -124,7 +124,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     let dir = tempfile::tempdir().unwrap();
     let file = hpa(&dir);
     let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
-    let over = ["--from", from, "--to", to];
+    let over = ["--since", from, "--until", to];
     let end = run(
         &prometheus.url,
         &file,
@@ -180,7 +180,7 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_told()
     let dir = tempfile::tempdir().unwrap();
     let file = hpa(&dir);
     let (from, to) = ("2023-11-15T04:00:00Z", "2023-11-15T12:00:00Z");
-    let end = run(&prometheus.url, &file, &["--from", from, "--to", to]);
+    let end = run(&prometheus.url, &file, &["--since", from, "--until", to]);
     assert_eq!(end.code, Some(0), "{end:?}");
     let said = end.stdout.replace("\n  ", " ");
     for words in [
@@ -192,7 +192,7 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_told()
         assert!(said.contains(words), "{words}: {said}");
     }
     let (before, after) = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
-    let end = run(&prometheus.url, &file, &["--from", before, "--to", after]);
+    let end = run(&prometheus.url, &file, &["--since", before, "--until", after]);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
 }

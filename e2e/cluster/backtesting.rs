@@ -75,10 +75,9 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
     command.args([
         "--prometheus-url",
         &lab.prometheus.url,
-        "--step=1s",
         "--ready-after=1s",
     ]);
-    command.args(["--from", &from.date(), "--to", &to.date()]);
+    command.args(["--since", &from.date(), "--until", &to.date()]);
     let sync = format!("{}s", SYNC.as_secs());
     command.args(["--horizontal-pod-autoscaler-sync-period", &sync]);
     let end = Program::run(command);

@@ -11,9 +11,8 @@ use std::time::Duration;
 use clap::Args;
 
 use apimachinery::duration::{format_duration, parse_duration};
-use apimachinery::time::Timestamp;
-use cluster_state::clock;
 use configuration::Flags;
+use hpa::ControllerFlags;
 
 use crate::replay::{Plan, Trial};
 
@@ -22,9 +21,12 @@ use super::check::files;
 use super::cluster::ClusterArgs;
 use super::document::Document;
 use super::document::text::Layout;
-use super::explain::hpa::{self, a_second_or_more};
-use super::history::{History, period};
+use super::explain::hpa::{FlagArgs, a_second_or_more};
+use super::history::History;
+use super::history::period::PeriodArgs;
 use super::terminal::{Output, say};
+
+const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -35,24 +37,14 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl gpu-metrics backtest hpa.yaml
-  kubectl gpu-metrics backtest hpa.yaml --last 14d --sweep
+  kubectl gpu-metrics backtest hpa.yaml --since 14d --sweep
   kubectl gpu-metrics backtest hpa.yaml --prometheus-url http://localhost:9090 --sweep --max-shortage 30m")]
 pub struct BacktestArgs {
     /// Manifests of HorizontalPodAutoscalers; each is computed separately
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Start: a time (2026-01-02T03:04:05Z) or a duration before now (7d)
-    #[arg(long, value_name = "TIME", value_parser = period::time, conflicts_with = "last")]
-    from: Option<Timestamp>,
-    /// End, in the same form [default: now]
-    #[arg(long, value_name = "TIME", value_parser = period::time, conflicts_with = "last")]
-    to: Option<Timestamp>,
-    /// Length of the period, up to now
-    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = a_second_or_more)]
-    last: Duration,
-    /// Time between two readings: the scrape interval [default: as measured]
-    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
-    step: Option<Duration>,
+    #[command(flatten)]
+    period: PeriodArgs,
     /// Time from the order of a replica to its first work: scheduling, image pull, loading
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     ready_after: Duration,
@@ -65,30 +57,15 @@ pub struct BacktestArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
-    /// Version of Kubernetes whose defaults kube-controller-manager has
-    #[arg(long, value_name = "VERSION", default_value = "1.37", value_parser = minor)]
-    kubernetes_version: u32,
     #[command(flatten)]
     prometheus: Flags,
     #[command(flatten)]
-    flags: hpa::FlagArgs,
+    flags: FlagArgs,
+    /// Sync period of the controller
+    #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more, default_value = "15s")]
+    sync_period: Duration,
     #[command(flatten)]
     cluster: ClusterArgs,
-}
-
-impl BacktestArgs {
-    /// The ends of the requested period.
-    fn ends(&self) -> [Timestamp; 2] {
-        let to = self.to.unwrap_or_else(clock::now);
-        [self.from.unwrap_or(to - self.last), to]
-    }
-}
-
-/// The minor version of `1.33`, `v1.33.4` or `v1.33.4-gke.1`.
-fn minor(text: &str) -> Result<u32, String> {
-    let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.");
-    let minor = rest.and_then(|rest| rest.split('.').next()?.parse().ok());
-    minor.ok_or_else(|| "write a version such as 1.37".to_owned())
 }
 
 /// Computes what the autoscalers would have done and prints it.
@@ -116,7 +93,10 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         }
         plans.push(plan);
     }
-    let flags = args.flags.or_defaults(args.kubernetes_version);
+    let flags = ControllerFlags {
+        sync_period: args.sync_period,
+        ..args.flags.or_defaults(hpa::NEWEST)
+    };
     let mut document = Document::new("Backtest");
     for plan in plans {
         let read = read::Read::of(&history, &args, &plan).await?;

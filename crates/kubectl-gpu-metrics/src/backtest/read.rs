@@ -36,12 +36,9 @@ impl Read {
     ) -> Result<Self, Failure> {
         let scaled = &plan.hpa.scaled;
         let mut notes = Vec::new();
-        let ends = args.ends();
+        let ends = args.period.ends();
         let queries = history.of_devices(plan.utilization, &scopes_of(plan));
-        let seen = match args.step {
-            Some(step) => Some(step),
-            None => history.scrape_interval(&queries, ends).await?,
-        };
+        let seen = history.scrape_interval(&queries, ends).await?;
         let step = seen.unwrap_or(STEP);
         let how = if seen.is_some() { "seen" } else { "assumed" };
         notes.push(format!("scraped every {}, as {how}", format_duration(step)));

@@ -3,18 +3,19 @@
 use std::thread;
 use std::time::Duration;
 
-use apimachinery::duration::format_duration;
+use apimachinery::duration::{format_duration, go_duration};
 use findings::Severity as FindingSeverity;
 
 use crate::document::cell::{Cell, Unit};
 use crate::document::series::{Line, Series};
 use crate::document::table::{Table, columns};
 use crate::document::{Document, Severity};
+use crate::explain::hpa::written;
 use crate::replay::past::SATURATED;
 use crate::replay::sweep::{TARGETS, best};
 use crate::replay::{Conservation, Figures, MOST_CENSORED, Plan, Tick, Trial};
 
-use super::{BacktestArgs, DAY, HOUR};
+use super::{BacktestArgs, DAY, HOUR, SYNC};
 
 /// The most points of a line; more are folded into means.
 const POINTS: usize = 1_500;
@@ -77,11 +78,13 @@ impl Report<'_> {
             self.add_sweep(document, &simulated, conservation.as_ref());
         }
         self.add_series(document, &recorded, &simulated);
-        let written = self.args.flags.written();
+        let flags = self.trial.flags;
         let assumed = [
             format!(
-                "flags of kube-controller-manager 1.{}: {written}",
-                self.trial.flags.minor
+                "flags of kube-controller-manager 1.{}: {} --{SYNC}={}",
+                flags.minor,
+                written(flags),
+                go_duration(flags.sync_period)
             ),
             format!(
                 "replicas serve load {} after they are ordered (--ready-after), and share the \
@@ -210,8 +213,7 @@ impl Report<'_> {
         }
         let broken = conservation.filter(|it| !it.holds());
         warnings.extend(broken.map(|it| it.sentence().to_owned()));
-        let minor = Some(self.args.kubernetes_version);
-        let found = findings::hpa::check(&self.trial.plan.hpa, None, minor).into_iter();
+        let found = findings::hpa::check(&self.trial.plan.hpa, None, None).into_iter();
         let found = found.filter(|it| it.severity != FindingSeverity::Info);
         warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
         warnings

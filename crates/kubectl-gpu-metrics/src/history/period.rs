@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use clap::Args;
+
 use apimachinery::duration::parse_duration;
 use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
@@ -11,6 +13,23 @@ use crate::Failure;
 
 /// The largest number of instants: two years at 15 s.
 const MOST: usize = 5_000_000;
+
+/// The period that a command reads.
+#[derive(Debug, Args)]
+pub(crate) struct PeriodArgs {
+    /// Start: a duration before now (7d) or a time (2026-01-02T03:04:05Z)
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = time)]
+    since: Timestamp,
+    /// End, in the same form [default: now]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<Timestamp>,
+}
+
+impl PeriodArgs {
+    pub(crate) fn ends(&self) -> [Timestamp; 2] {
+        [self.since, self.until.unwrap_or_else(clock::now)]
+    }
+}
 
 /// Instants at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +49,7 @@ impl Period {
         let moments = moments.ok_or_else(|| {
             let span = span();
             Failure::Usage(format!(
-                "the period {span} is empty: give --from before --to"
+                "the period {span} is empty: give --since before --until"
             ))
         })?;
         if moments > MOST {
@@ -74,7 +93,7 @@ impl Period {
 }
 
 /// Parses a time (`2026-01-02T03:04:05Z`) or a duration before now (`5m`).
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+fn time(text: &str) -> Result<Timestamp, String> {
     if let Some(at) = Timestamp::from_date(text) {
         return Ok(at);
     }

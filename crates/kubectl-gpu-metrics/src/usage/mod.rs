@@ -9,8 +9,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use apimachinery::duration::format_duration;
-use apimachinery::time::Timestamp;
-use cluster_state::clock;
 use configuration::Flags;
 use gpu_metrics::policy::DeviceValue;
 
@@ -18,16 +16,15 @@ use super::Failure;
 use super::cluster::ClusterArgs;
 use super::document::Document;
 use super::document::text::Layout;
-use super::explain::hpa::a_second_or_more;
 use super::history::owners::Owners;
-use super::history::period::{self, Period};
+use super::history::period::{Period, PeriodArgs};
 use super::history::{History, scopes};
 use super::terminal::{Output, print, say};
 
 use price::Prices;
 use tally::Tally;
 
-/// The most instants without `--step`: a week of minutes.
+/// The most instants: a week of minutes.
 const MOST: u64 = 7 * 24 * 60;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -40,12 +37,8 @@ const MINUTE: Duration = Duration::from_secs(60);
   kubectl gpu-metrics usage --since 30d --by workload --price H100=2.5,A100=1.8
   kubectl gpu-metrics usage --since 24h --by label=team -o csv --prometheus-url http://localhost:9090")]
 pub struct UsageArgs {
-    /// Start: a duration before now (7d) or a time (2026-01-02T03:04:05Z)
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = period::time)]
-    since: Timestamp,
-    /// End, in the same form [default: now]
-    #[arg(long, value_name = "TIME", value_parser = period::time)]
-    until: Option<Timestamp>,
+    #[command(flatten)]
+    period: PeriodArgs,
     /// Owners: namespace, workload, node, or label=KEY with a label of pods
     #[arg(long, value_name = "OWNER", default_value = "namespace", value_parser = By::parse)]
     by: By,
@@ -53,9 +46,6 @@ pub struct UsageArgs {
     /// lines. A word of the model is enough
     #[arg(long, value_name = "PRICES", value_parser = Prices::parse)]
     price: Option<Prices>,
-    /// Time between two readings of a GPU [default: a minute, or longer for more than a week]
-    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
-    step: Option<Duration>,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: UsageOutput,
@@ -115,7 +105,7 @@ pub async fn run(args: UsageArgs) -> Result<(), Failure> {
 }
 
 async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failure> {
-    let ends = [args.since, args.until.unwrap_or_else(clock::now)];
+    let ends = args.period.ends();
     let namespace = args.cluster.namespace.as_deref();
     let of = match namespace {
         Some(namespace) => scopes(namespace, ".+").to_vec(),
@@ -132,7 +122,7 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
     };
     let minutes = ends[1].since(ends[0]).as_secs().div_ceil(MOST * 60).max(1);
     let step = scrape.max(MINUTE * u32::try_from(minutes).unwrap_or(u32::MAX));
-    let period = Period::of(ends, args.step.unwrap_or(step))?;
+    let period = Period::of(ends, step)?;
     let label = match &args.by {
         By::Label(key) => Some(key.as_str()),
         _ => None,
