@@ -155,7 +155,6 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
         "24 pods of Deployment infer, by kube_pod_owner",
         "every 1m, as seen",
         "recorded replicas are those of kube-state-metrics",
-        "4 changes of the replicas: utilisation grew with their number to the power of 0.00",
     ] {
         assert!(notes.contains(said), "{said}: {notes}");
     }
@@ -187,7 +186,7 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_told()
         "less than a week",
         "by their names",
         "the pods that held GPUs",
-        "that demand does not depend on the replicas is assumed",
+        "demand does not depend on the number of replicas",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

@@ -13,7 +13,7 @@ use crate::document::{Document, Severity};
 use crate::explain::hpa::written;
 use crate::replay::past::SATURATED;
 use crate::replay::sweep::{TARGETS, best};
-use crate::replay::{Conservation, Figures, MOST_CENSORED, Plan, Tick, Trial};
+use crate::replay::{Figures, MOST_CENSORED, Plan, Tick, Trial};
 
 use super::{BacktestArgs, DAY, HOUR, SYNC};
 
@@ -67,15 +67,14 @@ impl Report<'_> {
             scaled.kind, scaled.name
         ));
         let (recorded, simulated) = (self.trial.recorded(), self.trial.run());
-        let conservation = Conservation::of(past, self.trial.ready_after);
-        for warning in self.warnings(conservation.as_ref()) {
+        for warning in self.warnings() {
             document.verdict(Severity::Warning, warning);
         }
         let rows = [("recorded", &recorded), ("simulated", &simulated)];
         let row = |(of, ticks): (&str, &Vec<Tick>)| self.row(of.to_owned(), ticks);
         document.table(self.table("What was, and what would have been", rows.map(row)));
         if self.args.sweep {
-            self.add_sweep(document, &simulated, conservation.as_ref());
+            self.add_sweep(document, &simulated);
         }
         self.add_series(document, &recorded, &simulated);
         let flags = self.trial.flags;
@@ -91,18 +90,7 @@ impl Report<'_> {
                  demand evenly; demand that they cannot serve is lost",
                 format_duration(self.trial.ready_after)
             ),
-            match conservation {
-                Some(it) => format!(
-                    "{} changes of the replicas: utilisation grew with their number to the power \
-                     of {:.2}; {}",
-                    it.events,
-                    it.alpha,
-                    it.sentence()
-                ),
-                None => "that demand does not depend on the replicas is assumed: fewer than three \
-                         changes of the replicas can be evaluated"
-                    .to_owned(),
-            },
+            "demand does not depend on the number of replicas".to_owned(),
         ];
         document.notes(self.notes.iter().cloned().chain(assumed));
     }
@@ -124,12 +112,7 @@ impl Report<'_> {
         table
     }
 
-    fn add_sweep(
-        &self,
-        document: &mut Document,
-        simulated: &[Tick],
-        conservation: Option<&Conservation>,
-    ) {
+    fn add_sweep(&self, document: &mut Document, simulated: &[Tick]) {
         let plans = TARGETS.map(|it| {
             let plan = self
                 .trial
@@ -141,7 +124,7 @@ impl Report<'_> {
         rows.extend(self.run_all(&plans));
         let figures: Vec<Figures> = rows.iter().map(|row| row.figures).collect();
         let most = self.args.max_shortage;
-        let found = match self.withheld(conservation) {
+        let found = match self.withheld() {
             Some(why) => Err(why),
             None => best(&figures, most.as_secs_f64()).ok_or_else(|| {
                 format!(
@@ -192,7 +175,7 @@ impl Report<'_> {
     }
 
     /// Reasons to doubt the figures.
-    fn warnings(&self, conservation: Option<&Conservation>) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let past = self.trial.past;
         let mut warnings = Vec::new();
         let length = past.period.end().since(past.period.start);
@@ -211,8 +194,6 @@ impl Report<'_> {
                 100.0 * censored
             ));
         }
-        let broken = conservation.filter(|it| !it.holds());
-        warnings.extend(broken.map(|it| it.sentence().to_owned()));
         let found = findings::hpa::check(&self.trial.plan.hpa, None, None).into_iter();
         let found = found.filter(|it| it.severity != FindingSeverity::Info);
         warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
@@ -220,17 +201,15 @@ impl Report<'_> {
     }
 
     /// Why no target is recommended.
-    fn withheld(&self, conservation: Option<&Conservation>) -> Option<String> {
+    fn withheld(&self) -> Option<String> {
         let censored = self.trial.past.censored();
-        if censored > MOST_CENSORED {
-            return Some(format!(
+        (censored > MOST_CENSORED).then(|| {
+            format!(
                 "in {:.0} % of the time the demand was higher than the GPUs could serve, so it is \
                  unknown; select a period with more GPUs",
                 100.0 * censored
-            ));
-        }
-        let broken = conservation.filter(|it| !it.holds());
-        broken.map(|it| it.sentence().to_owned())
+            )
+        })
     }
 
     fn add_series(&self, document: &mut Document, recorded: &[Tick], simulated: &[Tick]) {

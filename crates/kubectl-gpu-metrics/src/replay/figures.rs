@@ -1,11 +1,6 @@
-//! The cost and effect of replicas over time, and whether demand was conserved when they
-//! changed, which a backtest assumes.
+//! The cost and effect of replicas over time.
 
-use std::time::Duration;
-
-use apimachinery::time::millis;
-
-use super::past::{Moment, Past, SATURATED, Tick};
+use super::past::{SATURATED, Tick};
 use super::simulate::Trial;
 
 /// The cost of replicas over time, and what they missed. Times are in seconds.
@@ -43,83 +38,4 @@ impl Trial<'_> {
         }
         sum
     }
-}
-
-/// The demand is compared over this time before and after a change.
-const BESIDE_MS: i64 = 120_000;
-
-/// The least number of changes for a result.
-const LEAST: usize = 3;
-
-/// How the sum of the utilisation depends on the replicas: it is proportional to their
-/// number to the power of `alpha`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Conservation {
-    /// 0: conserved; 1: each replica is as busy as before, whatever their number.
-    pub(crate) alpha: f64,
-    pub(crate) events: usize,
-}
-
-impl Conservation {
-    /// Computed from changes between two steady spans of two minutes, one before the
-    /// change and one after the new replicas are ready. `None` if there are too few.
-    pub(crate) fn of(past: &Past, ready_after: Duration) -> Option<Self> {
-        let step_ms = millis(past.period.step).max(1);
-        let places = |ms: i64| usize::try_from(ms.div_euclid(step_ms)).unwrap_or(0).max(1);
-        let (beside, wait) = (places(BESIDE_MS), places(millis(ready_after)) + 1);
-        let (mut up, mut across, mut events) = (0.0, 0.0, 0);
-        for place in beside..past.moments.len() {
-            let around = [place - beside..place, place + wait..place + wait + beside];
-            let [Some(before), Some(after)] = around.map(|range| past.moments.get(range)) else {
-                break;
-            };
-            let (Some(old), Some(new)) = (steady(before), steady(after)) else {
-                continue;
-            };
-            let here = past.moments.get(place).map_or(0, |moment| moment.pods);
-            let is_between = here != old.0 && (old.0.min(new.0)..=old.0.max(new.0)).contains(&here);
-            if old.0 == new.0 || !is_between {
-                continue;
-            }
-            let grown = (f64::from(new.0) / f64::from(old.0)).ln();
-            across += grown * grown;
-            up += grown * (new.1 / old.1).ln();
-            events += 1;
-        }
-        (events >= LEAST).then(|| Self {
-            alpha: up / across,
-            events,
-        })
-    }
-
-    /// Whether replicas share the work, so that a target can be met.
-    pub(crate) fn holds(&self) -> bool {
-        self.alpha < 0.7
-    }
-
-    pub(crate) const fn sentence(&self) -> &'static str {
-        match self.alpha {
-            alpha if alpha < 0.3 => "demand is conserved: replicas share it",
-            alpha if alpha < 0.7 => "demand is conserved in part: the numbers are less reliable",
-            _ => {
-                "the load of each replica does not depend on their number: no target converges, \
-                 and these results are not reliable"
-            }
-        }
-    }
-}
-
-/// The number of pods, if it was constant, and their mean demand, if known and above
-/// zero.
-fn steady(moments: &[Moment]) -> Option<(u32, f64)> {
-    let pods = moments.first()?.pods;
-    let mut sum = 0.0;
-    for moment in moments {
-        if moment.pods != pods || moment.censored {
-            return None;
-        }
-        sum += moment.demand?;
-    }
-    let mean = sum / moments.len() as f64;
-    (pods > 0 && mean > 0.0).then_some((pods, mean))
 }

@@ -15,7 +15,7 @@ pub(crate) mod sweep;
 pub(crate) mod tests;
 mod window;
 
-pub(crate) use figures::{Conservation, Figures};
+pub(crate) use figures::Figures;
 pub use past::Past;
 pub(crate) use past::{Gather, Tick};
 pub use plan::Plan;

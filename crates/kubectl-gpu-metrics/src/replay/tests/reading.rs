@@ -13,10 +13,9 @@ use hpa::Hpa;
 use crate::history::owners::{Owners, Workload};
 use crate::history::period::Period;
 use crate::history::rows::Rows;
-use crate::replay::past::Moment;
-use crate::replay::{Conservation, Gather, Past, Plan};
+use crate::replay::{Gather, Past, Plan};
 
-use super::{START, object, past, plan, pods};
+use super::{START, object, plan, pods};
 
 const STEP: Duration = Duration::from_secs(15);
 
@@ -140,34 +139,6 @@ fn pods_are_identified_by_recorded_owners_or_by_certain_names() {
     let recorded = gather(&plan, recorded(&owners));
     assert!(recorded.owns(&"strange".into()));
     assert!(!recorded.owns(&"infer-5d4f8c9b7-bcdfg".into()));
-}
-
-/// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
-/// pods: α is 1.
-#[test]
-fn conservation_is_computed_from_changes_of_the_replicas() {
-    let stretches = [4_u32, 8, 4, 8];
-    let past = |demand: fn(u32) -> f64| {
-        let moment = |pods: u32| Moment {
-            demand: Some(demand(pods)),
-            pods,
-            gpus: pods,
-            ..Moment::default()
-        };
-        let moments = stretches.iter().flat_map(|pods| vec![moment(*pods); 600]);
-        Past {
-            moments: moments.collect(),
-            ..past(4, [])
-        }
-    };
-    let of = |past: &Past| Conservation::of(past, Duration::from_secs(20)).unwrap();
-    let conserved = of(&past(|_| 2.0));
-    assert_eq!((conserved.alpha, conserved.events), (0.0, 3));
-    assert!(conserved.holds());
-    let each = of(&past(|pods| 0.5 * f64::from(pods)));
-    assert!((each.alpha - 1.0).abs() < 1e-9 && !each.holds(), "{each:?}");
-    let nothing_changed = super::past(4, std::iter::repeat_n(Some(2.0), 600));
-    assert_eq!(Conservation::of(&nothing_changed, STEP), None);
 }
 
 #[test]
