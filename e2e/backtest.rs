@@ -165,7 +165,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
         "recorded",
         "GPU-HOURS",
         "✓ best",
-        "kubectl patch hpa infer -n team",
+        "is the best, a target of",
         "less than a week",
     ] {
         let is_told = end.stdout.replace('\n', " ").contains(said);

@@ -83,13 +83,10 @@ impl Read {
     }
 }
 
-/// The series of the workload's pods, or of its namespace.
+/// The series of the workload's pods.
 fn scopes_of(plan: &Plan) -> [String; 5] {
     let letters = plan.hpa.scaled.name.chars().take(WHOLE_NAME);
-    let pods = match plan.looks_at_namespace() {
-        true => ".+".to_owned(),
-        false => format!("{}.*", quote_regex(&letters.collect::<String>())),
-    };
+    let pods = format!("{}.*", quote_regex(&letters.collect::<String>()));
     scopes(&plan.hpa.namespace, &pods)
 }
 

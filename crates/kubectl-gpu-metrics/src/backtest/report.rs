@@ -146,16 +146,17 @@ impl Report<'_> {
                 let (percent, plan) = &plans[best - 1];
                 let saved = figures[0].gpu_hours - figures[best].gpu_hours;
                 let share = 100.0 * saved / figures[0].gpu_hours;
+                let target = plan.hpa.metrics.first();
+                let target = target.map_or_else(String::new, |it| it.target.to_string());
                 document.verdict(
                     Severity::Note,
                     format!(
-                        "{percent} % is the best: of the targets with at most {} of shortage it \
-                         needs the fewest GPU-hours, {saved:.1} ({share:.0} %) fewer than the \
-                         target of the file",
+                        "{percent} % is the best, a target of {target}: of the targets with at \
+                         most {} of shortage it needs the fewest GPU-hours, {saved:.1} \
+                         ({share:.0} %) fewer than the target of the file",
                         format_duration(most)
                     ),
                 );
-                document.code(plan.patch());
             }
         }
     }

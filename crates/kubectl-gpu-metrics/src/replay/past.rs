@@ -31,10 +31,6 @@ pub(crate) struct Moment {
     pub(crate) censored: bool,
     /// The ordered replicas, if recorded.
     pub(crate) ordered: Option<i32>,
-    /// The sum of the utilisation of the namespace's other GPUs.
-    pub(crate) rest: f64,
-    /// The number of other GPUs that were active.
-    pub(crate) rest_active: u32,
 }
 
 impl Moment {
@@ -50,8 +46,6 @@ pub struct Tick {
     pub(crate) at: Timestamp,
     /// The demand in GPUs; `None`: unknown.
     pub(crate) demand: Option<f64>,
-    /// The load of the namespace's other GPUs, in GPUs.
-    pub(crate) rest: f64,
     /// Replicas ordered.
     pub replicas: i32,
     pub(crate) ready: i32,
@@ -118,11 +112,9 @@ impl Past {
         ready: usize,
         shown: Option<f64>,
     ) -> Tick {
-        let moment = self.at(at);
         Tick {
             at,
-            demand: moment.and_then(|moment| moment.demand),
-            rest: moment.map_or(0.0, |moment| moment.rest),
+            demand: self.at(at).and_then(|moment| moment.demand),
             replicas,
             ready: i32::try_from(ready).unwrap_or(i32::MAX),
             shown,
@@ -174,13 +166,10 @@ impl<'p> Gather<'p> {
         let mut pods: BTreeMap<&Arc<str>, Vec<&Row>> = BTreeMap::new();
         for (holding, row) in rows {
             let named = holding.pod.as_ref();
-            let Some((_, pod)) = named.filter(|it| *it.0 == *self.plan.hpa.namespace) else {
+            let named = named.filter(|it| *it.0 == *self.plan.hpa.namespace);
+            let Some((_, pod)) = named.filter(|(_, pod)| self.owns(pod)) else {
                 continue;
             };
-            if !self.owns(pod) {
-                self.add_rest(row, range.start);
-                continue;
-            }
             pods.entry(pod).or_default().push(row);
             let is_known = |it: &Reading| matches!(it, Reading::Percent(_));
             for gap in self.gaps.of(holding, &row.readings, range.start, is_known) {
@@ -234,17 +223,6 @@ impl<'p> Gather<'p> {
                 }
             }
             moment.pods += u32::from(moment.gpus > gpus);
-        }
-    }
-
-    /// Adds a GPU of another pod of the namespace.
-    fn add_rest(&mut self, row: &Row, start: usize) {
-        let moments = self.past.moments.iter_mut().skip(start);
-        for (moment, reading) in moments.zip(&row.readings) {
-            if let Reading::Percent(percent) = reading {
-                moment.rest += f64::from(*percent) / 100.0;
-                moment.rest_active += u32::from(*percent > 0.0);
-            }
         }
     }
 

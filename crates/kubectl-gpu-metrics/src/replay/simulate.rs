@@ -13,10 +13,10 @@ use hpa::{
 };
 
 use super::past::{Moment, Past, Tick};
-use super::plan::{DeviceScope, Plan, PlannedMetric};
+use super::plan::{Plan, PlannedMetric};
 use super::window::Windowed;
 
-/// The device that stands for a whole workload or namespace.
+/// The device that stands for a whole workload.
 const ALL: u32 = 0;
 
 /// The input of a simulation.
@@ -108,7 +108,7 @@ impl Workload {
     }
 }
 
-/// One metric: its windows, and the unit of their values.
+/// The metric: its windows, and the unit of their values.
 #[derive(Debug)]
 struct Metric {
     windowed: Windowed,
@@ -124,34 +124,24 @@ impl Metric {
         let ready = workload.ready();
         let capacity = ready as f64 * gpus_per_pod;
         let served = demand.min(capacity);
-        if self.asked.reach == DeviceScope::Pod {
+        if ready == 0 {
+            return;
+        }
+        if self.asked.is_of_pods {
             let percent = 100.0 * served / capacity;
             let ready = workload.cohorts.iter().filter(|cohort| cohort.is_ready);
             let readings: Vec<(u32, f64)> = ready.map(|it| (it.device, percent)).collect();
-            if !readings.is_empty() {
-                self.windowed.take(&readings, at);
-            }
+            self.windowed.take(&readings, at);
             return;
         }
-        let (rest, others) = match self.asked.reach {
-            DeviceScope::Namespace => (moment.rest, moment.rest_active),
-            DeviceScope::Pod | DeviceScope::Workload => (0.0, 0),
-        };
-        let active = if served > 0.0 { capacity } else { 0.0 } + f64::from(others);
-        let percent = match self.asked.is_sum {
-            true => 100.0 * (served + rest) / self.scale,
-            false if active > 0.0 => 100.0 * (served + rest) / active,
-            false => 0.0,
-        };
-        if ready > 0 || others > 0 {
-            self.windowed.take(&[(ALL, percent)], at);
-        }
+        let gpus = if self.asked.is_sum { self.scale } else { capacity };
+        self.windowed.take(&[(ALL, 100.0 * served / gpus)], at);
     }
 
     fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
-        if self.asked.reach != DeviceScope::Pod {
+        if !self.asked.is_of_pods {
             let values = served.iter().filter_map(|(_, value)| milli(value.value));
             return MetricsAnswer::Values(values.take(1).collect());
         }
@@ -181,7 +171,7 @@ impl Trial<'_> {
         let first = past.moments.first().map_or(0, Moment::replicas);
         let first = first.max(plan.hpa.min);
         workload.scale(first, past.period.start, Duration::ZERO);
-        let mut metrics = self.metrics(first);
+        let mut metric = self.metric(first);
         let mut history = History::default();
         let mut ticks = Vec::new();
         let mut unread = past.moments.iter().enumerate().peekable();
@@ -191,15 +181,10 @@ impl Trial<'_> {
             {
                 let at = past.period.time(index);
                 workload.advance(at);
-                for metric in &mut metrics {
-                    metric.take(&workload, moment, past.gpus_per_pod, at);
-                }
+                metric.take(&workload, moment, past.gpus_per_pod, at);
             }
             workload.advance(now);
-            let answers: Vec<MetricsAnswer> = metrics
-                .iter_mut()
-                .map(|metric| metric.answer(&workload, now))
-                .collect();
+            let answers = [metric.answer(&workload, now)];
             let replicas = workload.replicas();
             let trace = Situation {
                 hpa: &plan.hpa,
@@ -226,21 +211,18 @@ impl Trial<'_> {
         ticks
     }
 
-    fn metrics(&self, first: i32) -> Vec<Metric> {
+    fn metric(&self, first: i32) -> Metric {
         let Self { past, plan, .. } = *self;
-        let most = f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod;
-        let others = past.moments.iter().map(|moment| moment.rest);
-        let most = most + others.fold(0.0, f64::max);
-        let metric = |asked: &PlannedMetric| Metric {
-            windowed: Windowed::new(self.policy, asked, past.period.step),
-            asked: *asked,
-            scale: match (asked.is_sum, asked.reach) {
+        let asked = plan.metric;
+        Metric {
+            windowed: Windowed::new(self.policy, &asked, past.period.step),
+            asked,
+            scale: match (asked.is_sum, asked.is_of_pods) {
                 (false, _) => 1.0,
-                (true, DeviceScope::Pod) => past.gpus_per_pod,
-                (true, DeviceScope::Workload | DeviceScope::Namespace) => most,
+                (true, true) => past.gpus_per_pod,
+                (true, false) => f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod,
             },
-        };
-        plan.asked.iter().map(metric).collect()
+        }
     }
 
     /// What was, at the times of the syncs.

@@ -70,7 +70,7 @@ fn gathered(rows: &[(&str, &str, &str)]) -> Past {
 }
 
 #[test]
-fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
+fn demand_is_the_sum_over_the_workloads_gpus() {
     let rows = [
         ("infer-5d4f8c9b7-bcdfg", "GPU-1", "50 100 100 50"),
         ("infer-5d4f8c9b7-bcdfg", "GPU-2", "50 96 95 50"),
@@ -88,13 +88,8 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
     let counts = past
         .moments
         .iter()
-        .map(|it| (it.pods, it.gpus, it.rest_active, it.censored));
-    let expected = [
-        (1, 2, 1, false),
-        (2, 3, 0, true),
-        (2, 3, 1, true),
-        (2, 3, 1, false),
-    ];
+        .map(|it| (it.pods, it.gpus, it.censored));
+    let expected = [(1, 2, false), (2, 3, true), (2, 3, true), (2, 3, false)];
     assert_eq!(counts.collect::<Vec<_>>(), expected);
     assert_eq!(past.gpus_per_pod, 2.0);
     assert_eq!(past.censored(), 0.5);
@@ -170,10 +165,7 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
         (named("queue_length"), "queue_length is not a utilisation"),
         (named("gpu_memory_used"), "does not divide among replicas"),
         (named("gpu_held_count"), "does not divide among replicas"),
-        (
-            external("cluster_gpu_utilization"),
-            "covers more than the namespace",
-        ),
+        (external("gpu_utilization"), "is not of the workload"),
         (labelled(json!({"model": "llama"})), "has a label selector"),
         (labelled(json!({"window": "soon"})), "has a label selector"),
     ] {
@@ -183,14 +175,6 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
             "{said}"
         );
     }
-    assert!(
-        of(labelled(json!({"window": "2m"}))).unwrap().asked[0]
-            .window
-            .is_some()
-    );
-    assert!(
-        of(external("GPU_Memory_Utilization_Sum"))
-            .unwrap()
-            .looks_at_namespace()
-    );
+    let plan = of(labelled(json!({"window": "2m"}))).unwrap();
+    assert!(plan.metric.window.is_some());
 }

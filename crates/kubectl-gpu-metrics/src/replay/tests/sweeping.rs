@@ -22,21 +22,14 @@ fn the_fewest_gpu_hours_within_the_shortage_are_the_best() {
 }
 
 #[test]
-fn a_target_is_a_share_of_each_gpu_and_its_patch_replaces_it() {
+fn a_target_is_a_share_of_each_gpu() {
     let sum = json!({"type": "Object", "object": {
         "metric": {"name": "gpu_memory_utilization_sum"},
         "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
         "target": {"type": "AverageValue", "averageValue": "50"},
     }});
-    for (metric, value, path) in [
-        (pods("50"), "70", "/spec/metrics/0/pods/target/averageValue"),
-        (sum, "140", "/spec/metrics/0/object/target/averageValue"),
-    ] {
-        let patch = plan(&metric, &Value::Null).with_target(70, 2.0).patch();
-        let (command, operations) = patch.split_once(" --patch ").unwrap();
-        assert_eq!(command, "kubectl patch hpa infer -n team --type json");
-        let operations: Value = serde_json::from_str(operations.trim_matches('\'')).unwrap();
-        let expected = json!([{"op": "replace", "path": path, "value": value}]);
-        assert_eq!(operations, expected);
+    for (metric, target) in [(pods("50"), "70 per pod"), (sum, "140 per pod")] {
+        let plan = plan(&metric, &Value::Null).with_target(70, 2.0);
+        assert_eq!(plan.hpa.metrics[0].target.to_string(), target);
     }
 }
