@@ -69,8 +69,8 @@ async fn recorded() -> Store {
     let mut out = String::new();
     for (uuid, instance, namespace, pod, load) in DEVICES {
         let (name, factor) = match instance {
-            "" => ("DCGM_FI_DEV_GPU_UTIL", 1.0),
-            _ => ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0.01),
+            "" => ("DCGM_FI_DEV_MEM_COPY_UTIL", 1.0),
+            _ => ("DCGM_FI_PROF_DRAM_ACTIVE", 0.01),
         };
         let labels = format!(
             r#"UUID="{uuid}",{instance}Hostname="node-1",modelName="NVIDIA H100",instance="a:9400",job="dcgm",exported_namespace="{namespace}",exported_pod="{pod}""#
@@ -144,8 +144,8 @@ async fn a_week_of_usage_is_that_of_promql() {
     let until = Timestamp::from_date(UNTIL).unwrap();
     let (rows, _) = usage(&prometheus.url, &["-o", "json", "--price", "H100=2"]);
     let (gpu, mig) = (
-        "DCGM_FI_DEV_GPU_UTIL",
-        "100 * DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+        "DCGM_FI_DEV_MEM_COPY_UTIL",
+        "100 * DCGM_FI_PROF_DRAM_ACTIVE",
     );
     for (namespace, key, query) in [
         (
@@ -162,7 +162,7 @@ async fn a_week_of_usage_is_that_of_promql() {
         ),
         (
             "team-a",
-            "utilization",
+            "memoryUtilization",
             format!(
                 "sum(sum_over_time({gpu}{{exported_namespace='team-a'}}[7d])) / sum(count_over_time({gpu}{{exported_namespace='team-a'}}[7d]))"
             ),
@@ -181,7 +181,7 @@ async fn a_week_of_usage_is_that_of_promql() {
         ),
         (
             "team-b",
-            "utilization",
+            "memoryUtilization",
             format!("avg(avg_over_time({gpu}{{exported_namespace='team-b'}}[7d]))"),
         ),
         (
@@ -240,7 +240,7 @@ async fn owners_are_named_worst_first_and_unknown_ones_are_unknown() {
             "active",
             "idle",
             "unknown",
-            "utilization",
+            "memoryUtilization",
             "cost",
             "idleCost"
         ]

@@ -111,7 +111,7 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         Some(namespace) => scopes(namespace, ".+").to_vec(),
         None => vec![String::new()],
     };
-    let queries = history.of_devices(DeviceValue::GpuUtilization, &of);
+    let queries = history.of_devices(DeviceValue::MemoryUtilization, &of);
     let scrape = history.scrape_interval(&queries, ends).await?;
     let Some(scrape) = scrape else {
         return Err(Failure::Failed(format!(

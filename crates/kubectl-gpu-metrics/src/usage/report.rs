@@ -45,13 +45,13 @@ columns! {
     "name", "NAME", "" [] => |row| Cell::text(&row.name);
     "held", "GPU-HOURS", "held by its pods"
         [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.held(), Unit::Count);
-    "active", "ACTIVE", "with utilisation above 0"
+    "active", "ACTIVE", "with a memory bandwidth utilisation above 0"
         [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.active, Unit::Count);
-    "idle", "IDLE", "with utilisation 0"
+    "idle", "IDLE", "with a memory bandwidth utilisation of 0"
         [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.idle, Unit::Count);
     "unknown", "UNKNOWN", "without a valid reading"
         [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.unknown, Unit::Count);
-    "utilization", "UTIL", "mean of the GPU-hours with a reading" [unit(Unit::Percent)] => |row| {
+    "memoryUtilization", "MEM BW", "memory bandwidth utilisation, mean of the GPU-hours with a reading" [unit(Unit::Percent)] => |row| {
         Cell::known(row.hours.utilization(), Unit::Percent, NO_READING)
     };
     "cost", "COST", "of the held GPU-hours"
@@ -209,7 +209,7 @@ impl Report<'_> {
         let reported = Fact::new("GPU-hours of all reported GPUs", number(usage.reported));
         let held = [
             Fact::new("GPU-hours held", number(all.held())),
-            Fact::new("mean utilisation of held GPUs", utilization),
+            Fact::new("mean memory bandwidth utilisation of held GPUs", utilization),
         ];
         document.facts(self.is_fleet.then_some(reported).into_iter().chain(held));
     }
