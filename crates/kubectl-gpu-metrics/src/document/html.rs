@@ -6,9 +6,8 @@ use maud::{Markup, html};
 
 use super::cell::{Cell, Object, Reference};
 use super::table::{Column, Table};
-use super::{Block, Document, Fact, Finding, Verdict, chart};
-
-pub(crate) use chart::sparkline;
+use super::chart::{figure, sparkline};
+use super::{Block, Document, Fact, Finding, Verdict};
 
 /// The most letters of a cell that never breaks into lines.
 const SHORT: usize = 40;
@@ -48,7 +47,7 @@ fn of_block(block: &Block, place: usize, addresses: &impl Addresses) -> Markup {
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
             Block::Notes(notes) => (of_notes(notes, place)),
             Block::Table(table) => (of_table(table, addresses)),
-            Block::Series(series) => (chart::figure(series, place)),
+            Block::Series(series) => (figure(series)),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
             Block::Findings(findings) => (of_findings(findings, addresses)),
         }

@@ -62,18 +62,6 @@ impl Series {
         }
         self
     }
-
-    /// The largest number that a chart has to show.
-    pub(super) fn top(&self) -> f64 {
-        let values = self.lines.iter().flat_map(|line| &line.values).flatten();
-        let finite = values.filter(|value| value.is_finite());
-        finite.fold(self.unit.ceiling(), |top, value| top.max(*value))
-    }
-
-    /// Its first and its last time.
-    pub(super) fn ends(&self) -> Option<(Timestamp, Timestamp)> {
-        Some((*self.times.first()?, *self.times.last()?))
-    }
 }
 
 /// The mean of the known values of each `size` ones; `None`: none is known.
