@@ -12,7 +12,7 @@ use crate::program::Program;
 use browser::{Browser, PATIENCE};
 
 /// The pages in the tab row.
-pub(crate) const PAGES: [&str; 8] = [
+pub(crate) const PAGES: [&str; 7] = [
     "",
     "gpus",
     "workloads",
@@ -20,7 +20,6 @@ pub(crate) const PAGES: [&str; 8] = [
     "namespaces",
     "hpas",
     "findings",
-    "sources",
 ];
 
 /// Stops the page's refresh, which would add to the recorded requests.
@@ -128,7 +127,7 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
 }
 
 /// Words of the content of each page of [`PAGES`].
-const CONTENT: [&str; 8] = [
+const CONTENT: [&str; 7] = [
     "held and idle",
     "UUID",
     "IDLE FOR",
@@ -136,7 +135,6 @@ const CONTENT: [&str; 8] = [
     "IDLE FOR",
     "HEALTH",
     "GM504",
-    "From the replica that answered.",
 ];
 
 /// Without a script the pages are the same.

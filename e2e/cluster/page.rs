@@ -102,8 +102,6 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
     }
     browser.open(&format!("{origin}hpas"));
     has(browser, "main", "cannot list");
-    browser.open(&format!("{origin}sources"));
-    has(browser, "main", "could not be read");
     for page in ["pods", "workloads", "hpas"] {
         browser.open(&format!("{origin}{page}?namespace={TEAM}"));
         has(browser, "tbody", APP);

@@ -14,7 +14,6 @@ use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Reference};
 use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
-use crate::explain::failure;
 use crate::kinds::AUTOSCALERS;
 use crate::top::read::Found;
 use crate::top::{TopArgs, What};
@@ -51,14 +50,11 @@ pub(super) const PODS: Tab = tab("pods", "Pods", true, 5);
 pub(super) const NAMESPACES: Tab = tab("namespaces", "Namespaces", false, 5);
 pub(super) const HPAS: Tab = tab("hpas", "Autoscalers", true, 5);
 pub(super) const FINDINGS: Tab = tab("findings", "Findings", true, 60);
-pub(super) const SOURCES: Tab = tab("sources", "Sources", false, 5);
 pub(super) const WHY: Tab = tab("why", "Why this value", false, 5);
 pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 5);
 pub(super) const CHECK: Tab = tab("check", "Check", false, 0);
 
-const TABS: [Tab; 8] = [
-    FLEET, GPUS, WORKLOADS, PODS, NAMESPACES, HPAS, FINDINGS, SOURCES,
-];
+const TABS: [Tab; 7] = [FLEET, GPUS, WORKLOADS, PODS, NAMESPACES, HPAS, FINDINGS];
 
 /// The request for a page.
 #[derive(Debug)]
@@ -70,8 +66,8 @@ pub(super) struct Ask {
     pub(super) query: Query,
     tab: Tab,
     cluster_name: Arc<str>,
-    /// What the server says about its data.
-    pub(super) data: Result<FindingList, Failure>,
+    /// What the server says about its data, if the user may read it.
+    data: Option<FindingList>,
 }
 
 impl Ask {
@@ -85,10 +81,8 @@ impl Ask {
         let default = &source.cluster.namespace;
         let cluster = source.cluster.within(namespace.as_ref().unwrap_or(default));
         let data = match tab {
-            CHECK => Ok(FindingList::default()),
-            _ => FindingList::read(&cluster)
-                .await
-                .map_err(|error| failure(&error)),
+            CHECK => None,
+            _ => FindingList::read(&cluster).await.ok(),
         };
         Self {
             cluster,
@@ -106,12 +100,12 @@ impl Ask {
     }
 
     pub(super) async fn rows(&self, args: &TopArgs) -> Result<Found, Failure> {
-        Found::read(args, &self.cluster, self.data.as_ref().ok()).await
+        Found::read(args, &self.cluster, self.data.as_ref()).await
     }
 
     /// Why GPU data is missing.
     fn trouble(&self) -> Option<Trouble> {
-        self.data.as_ref().ok()?.trouble()
+        self.data.as_ref()?.trouble()
     }
 
     pub(super) fn need(&self, name: &str) -> Result<&str, Failure> {

@@ -38,7 +38,7 @@ use super::terminal::print;
 use super::top::What;
 use super::{Failure, number};
 use frame::{
-    Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, SOURCES, Tab, WHY, WORKLOADS,
+    Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, Tab, WHY, WORKLOADS,
 };
 use guard::{Admission, Guard};
 use query::{Query, link};
@@ -197,7 +197,6 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .merge(page(WHY, pages::why))
         .merge(page(FINDINGS, pages::findings))
         .merge(page(CHECK, pages::check))
-        .merge(page(SOURCES, pages::sources))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),

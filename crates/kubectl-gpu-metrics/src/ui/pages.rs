@@ -17,9 +17,9 @@ use crate::explain::hpa::Decision;
 use crate::explain::{ExplainedMetric, ExplainedObject, value};
 use crate::top::autoscalers::{self, severity};
 use crate::top::read::Found;
-use crate::top::{self, TopArgs, What};
+use crate::top::{self, What};
 use crate::values::EXTERNALLY;
-use findings::{Report, codes};
+use findings::codes;
 
 /// The autoscalers that need a person, and the GPUs of each node.
 pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
@@ -149,15 +149,11 @@ pub(super) async fn findings(ask: Arc<Ask>) -> Result<Document, Failure> {
     ];
     let counts = counts.map(|(label, it)| Fact::new(label, Cell::number(it as f64, Unit::Count)));
     document.facts(counts);
-    add(&report, &mut document);
-    Ok(document)
-}
-
-fn add(report: &Report, document: &mut Document) {
     if report.findings.is_empty() {
         document.text("The checks that ran found nothing.");
     }
-    document.findings(found(report));
+    document.findings(found(&report));
+    Ok(document)
 }
 
 /// The page of a code, as it is written.
@@ -168,55 +164,4 @@ pub(super) async fn check(ask: Arc<Ask>) -> Result<Document, Failure> {
     let mut document = Document::new(format!("{}: {}", code.id, code.title));
     document.code(code.page);
     Ok(document)
-}
-
-/// How late the store is, the findings about the data, and the configuration in force, as the
-/// server reports it, without secrets.
-pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
-    let mut document = Document::new("Sources");
-    let data = match &ask.data {
-        Ok(data) => data,
-        Err(failure) => {
-            let text = format!("Findings could not be read. {failure}");
-            document.verdict(Severity::Unknown, text);
-            return Ok(document);
-        }
-    };
-    match ask.rows(&TopArgs::all(What::Nodes, true, None)).await {
-        Ok(found) => document.facts(windows(&found)),
-        Err(failure) => {
-            let text = format!("Nodes could not be read. {failure}");
-            document.verdict(Severity::Unknown, text);
-        }
-    }
-    document.heading("Findings about the data");
-    let report = Report {
-        findings: data.items.clone(),
-        skipped: data.skipped.clone(),
-        ..Report::default()
-    };
-    add(&report, &mut document);
-    document.heading("Configuration in force");
-    document
-        .text("From the replica that answered. Addresses, credentials and queries are not shown.");
-    let settings = data.configuration.iter();
-    document.facts(settings.map(|(key, value)| Fact::new(key, Cell::text(value))));
-    Ok(document)
-}
-
-/// The window of the node whose store is the latest.
-fn windows(found: &Found) -> Vec<Fact> {
-    let windows = found.rows.iter().filter_map(|row| row.item.window.as_ref());
-    let latest = windows.max_by(|a, b| a.lag_seconds.total_cmp(&b.lag_seconds));
-    let facts = latest.map(|window| {
-        [
-            ("the store is late by", window.lag_seconds),
-            ("window", window.seconds),
-            ("step", window.step_seconds),
-        ]
-    });
-    let facts = facts.into_iter().flatten();
-    facts
-        .map(|(label, seconds)| Fact::new(label, Cell::number(seconds, Unit::Seconds)))
-        .collect()
 }
