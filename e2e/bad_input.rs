@@ -51,7 +51,7 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
         (
             Program::demo(["--port=65536"]),
             USAGE,
-            &["65536", "write a whole number", "from 0 to 65535"],
+            &["65536", "0..=65535"],
         ),
         (
             Program::demo(["--gpus=8", "--prometheus-url=http://localhost:9"]),

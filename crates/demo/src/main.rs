@@ -33,7 +33,7 @@ use gpu_metrics_apiserver::telemetry;
 use kubectl_gpu_metrics::commands::Command;
 use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
-use kubectl_gpu_metrics::{Failure, number, process};
+use kubectl_gpu_metrics::{Failure, process};
 use prometheus_source::Prometheus;
 
 use autoscalers::Autoscalers;
@@ -64,13 +64,13 @@ struct DemoArgs {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Port of the API on 127.0.0.1; 0 selects a free port
-    #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
+    #[arg(long, default_value_t = 6443)]
     port: u16,
     /// Number of GPUs of the simulated fleet
-    #[arg(long, default_value_t = 24, value_parser = number(8..=4096_u32))]
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(8..=4096))]
     gpus: u32,
     /// Seed of the simulated fleet
-    #[arg(long, default_value_t = 42, value_parser = number(0..=u64::MAX))]
+    #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
     #[arg(long, value_parser = AddressParser, conflicts_with_all = ["gpus", "seed"])]

@@ -49,32 +49,8 @@ pub mod ui;
 pub mod usage;
 mod values;
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
-
 use configuration::ConfigurationError;
 use configuration::NoPrometheus;
-
-/// A parser of numbers whose error names the range.
-///
-/// # Errors
-/// The parser fails when the text is no number, or is out of the range.
-pub fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
-where
-    N: FromStr + PartialOrd + Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| {
-            format!(
-                "write a whole number from {} to {}",
-                range.start(),
-                range.end()
-            )
-        })
-    }
-}
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -31,12 +31,12 @@ use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
 use gpu_metrics::dcgm::metrics::built_in;
 
+use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
 use super::document::Document;
 use super::interrupts::Signals;
 use super::terminal::print;
 use super::top::What;
-use super::{Failure, number};
 use frame::{
     Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, Tab, WHY, WORKLOADS,
 };
@@ -79,7 +79,7 @@ const FOREIGN: &str =
   kubectl gpu-metrics ui --context prod --port 8080")]
 pub struct UiArgs {
     /// Port on 127.0.0.1; 0 selects a free port
-    #[arg(long, default_value_t = 0, value_parser = number(0..=u16::MAX))]
+    #[arg(long, default_value_t = 0)]
     port: u16,
     #[command(flatten)]
     cluster: ClusterArgs,
