@@ -37,8 +37,6 @@ pub struct TopArgs {
     /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
     what: What,
-    /// One object: NAME or NAMESPACE/NAME, as in its row; for gpus a UUID or a node
-    name: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A')]
     all_namespaces: bool,
@@ -112,21 +110,6 @@ impl TopArgs {
         }
     }
 
-    /// Moves the namespace out of the name: `ml/train-0`. A workload may have its kind, as
-    /// in its row: `ml/deployments.apps/train`.
-    fn with_namespace(mut self) -> Self {
-        let parts = self.name.as_deref().and_then(|it| it.split_once('/'));
-        // A namespace has no dot.
-        let is_one =
-            |(namespace, _): &(&str, &str)| self.what.is_namespaced() && !namespace.contains('.');
-        if let Some((namespace, name)) = parts.filter(is_one) {
-            self.cluster.namespace = Some(namespace.to_owned());
-            self.all_namespaces = false;
-            self.name = Some(name.to_owned());
-        }
-        self
-    }
-
     /// The namespace of the rows; `None`: all namespaces, or rows without a namespace.
     fn namespace<'c>(&self, cluster: &'c Cluster) -> Option<&'c str> {
         let is_one = self.what.is_namespaced() && !self.all_namespaces;
@@ -142,7 +125,6 @@ impl TopArgs {
 
 /// Prints the table.
 pub async fn run(args: TopArgs) -> Result<(), Failure> {
-    let args = args.with_namespace();
     let cluster = args.cluster.connect().await?;
     let (document, unread) = read(&args, &cluster).await?;
     let layout = Layout {
@@ -181,9 +163,6 @@ pub(super) async fn read(
 pub(super) async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
     let mut found = Found::default();
     let mut autoscalers = found.autoscalers(cluster, args.namespace(cluster)).await?;
-    if let Some(name) = &args.name {
-        autoscalers.retain(|it| it.hpa.name == *name);
-    }
     if autoscalers.is_empty() && found.notes.is_empty() {
         let none = "there is no HorizontalPodAutoscaler".to_owned();
         found.notes.insert(none);
@@ -200,7 +179,7 @@ pub(super) fn document(mut found: Found, args: &TopArgs) -> Result<Document, Fai
     let (what, place) = (args.what.singular(), place(args));
     let mut document = Document::new(format!("GPUs by {what}{place}"));
     let table = match args.what {
-        What::Gpus => gpus(&mut found, args)?,
+        What::Gpus => gpus(&mut found, args),
         _ => objects(&mut found, args),
     };
     let is_shared = args.sum && args.what != What::Nodes && !table.rows.is_empty();
@@ -250,25 +229,15 @@ fn objects(found: &mut Found, args: &TopArgs) -> Table {
     table
 }
 
-/// The GPUs of nodes. A name selects a GPU, by its UUID, or a node.
-fn gpus(found: &mut Found, args: &TopArgs) -> Result<Table, Failure> {
-    let mut gpus = found.gpus();
-    if let (None, None) = (&args.name, &args.selector) {
+fn gpus(found: &mut Found, args: &TopArgs) -> Table {
+    let gpus = found.gpus();
+    if args.selector.is_none() {
         let unlisted = found.of_no_node(gpus.len());
         found.notes.extend(unlisted);
     }
-    if let Some(name) = &args.name {
-        gpus.retain(|gpu| gpu.uuid == *name || gpu.node.as_ref() == Some(name));
-        if gpus.is_empty() {
-            let unread: String = found.notes.iter().map(|note| format!("; {note}")).collect();
-            return Err(Failure::Failed(format!(
-                "no GPU with the UUID {name}, and no node of that name with GPUs, is reported{unread}"
-            )));
-        }
-    }
     let mut table = Table::of("GPUs at the newest instant", DEVICES, gpus);
     OF_EXPLANATIONS.iter().for_each(|name| table.remove(name));
-    Ok(table)
+    table
 }
 
 #[cfg(test)]
@@ -375,28 +344,6 @@ mod tests {
         let rows = of_nodes.rows.iter();
         let nodes: Vec<_> = rows.map(|row| (&*row.item.name, row.allocatable)).collect();
         assert_eq!(nodes, [("own", Some(1.0)), ("zoe", None)]);
-    }
-
-    #[tokio::test]
-    async fn a_named_object_without_gpus_is_an_error() {
-        let kube = FakeKube::start().await;
-        let cluster = cluster(&kube).await;
-        let pod = |name: &str| json!({"resource": "pods", "namespace": "ml", "name": name});
-        let listed = format!("{CUSTOM}/namespaces/ml/devices");
-        kube.document(&listed, json!({"items": [pod("a"), pod("b")]}));
-        kube.document(&format!("{CUSTOM}/findings"), json!({"items": []}));
-        let named = |name: &str| TopArgs {
-            name: Some(name.to_owned()),
-            ..TopArgs::all(What::Pods, false, None)
-        };
-        for name in ["b", "pods/b"] {
-            let rows = found(&named(name), &cluster).await.unwrap().rows;
-            let [row] = &rows[..] else { panic!("{rows:?}") };
-            assert_eq!(row.item.name, "b");
-        }
-        let said = "no pod web in namespace ml holds reported GPUs or requests GPUs";
-        let failed = found(&named("web"), &cluster).await.unwrap_err();
-        assert_eq!(failed.to_string(), said);
     }
 
     #[tokio::test]

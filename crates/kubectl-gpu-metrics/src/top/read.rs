@@ -74,21 +74,8 @@ impl Found {
             let resources = data.map_or_else(GpuResources::default, FindingList::gpu_resources);
             found.add_nodes(args, cluster, &resources).await?;
         }
-        // The rows of GPUs are nodes.
-        let name = args.name.as_deref().filter(|_| args.what != What::Gpus);
-        if let Some(name) = name {
-            let is_it = |row: &Row| {
-                let item = &row.item;
-                item.name == name || format!("{}/{}", item.resource, item.name) == name
-            };
-            found.rows.retain(is_it);
-        }
         if found.rows.is_empty() && found.trouble.is_none() {
-            let said = nothing(args, namespace);
-            if name.is_some() {
-                return Err(Failure::Failed(said));
-            }
-            found.notes.insert(said);
+            found.notes.insert(nothing(args, namespace));
         }
         if args.what != What::Gpus && found.trouble.is_none() {
             let reasons = found.rows.iter().map(|row| &row.item.no_value);
@@ -220,53 +207,16 @@ fn of_item(autoscalers: &[Autoscaler], item: &DevicesOf) -> Vec<Autoscaler> {
 
 /// The text in place of an empty table; `namespace` is the one that was searched.
 fn nothing(args: &TopArgs, namespace: Option<&str>) -> String {
-    let what = match &args.name {
-        Some(name) => format!("{} {name}", args.what.singular()),
-        None => "object".to_owned(),
-    };
     let place = namespace.map_or("the cluster".to_owned(), |it| format!("namespace {it}"));
     let labels = args.selector.as_ref();
     let labels = labels.map_or_else(String::new, |it| format!(" with the labels {it}"));
-    let said = format!("no {what} in {place}{labels} holds reported GPUs or requests GPUs");
-    match (&args.name, namespace) {
-        (None, Some(_)) => format!("{said}: use -A for all namespaces"),
-        _ => said,
-    }
+    let everywhere = namespace.map_or("", |_| ": use -A for all namespaces");
+    format!("no object in {place}{labels} holds reported GPUs or requests GPUs{everywhere}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_may_have_its_namespace_and_its_kind() {
-        for (what, name, namespace, own) in [
-            (What::Pods, "train-0", None, "train-0"),
-            (What::Pods, "ml/train-0", Some("ml"), "train-0"),
-            (What::Workloads, "ml/train", Some("ml"), "train"),
-            (
-                What::Workloads,
-                "deployments.apps/train",
-                None,
-                "deployments.apps/train",
-            ),
-            (
-                What::Workloads,
-                "ml/rollouts.argoproj.io/train",
-                Some("ml"),
-                "rollouts.argoproj.io/train",
-            ),
-            (What::Nodes, "a/b", None, "a/b"),
-        ] {
-            let named = TopArgs {
-                name: Some(name.to_owned()),
-                ..TopArgs::all(what, false, None)
-            };
-            let read = named.with_namespace();
-            let said = (read.cluster.namespace.as_deref(), read.name.as_deref());
-            assert_eq!(said, (namespace, Some(own)), "{name}");
-        }
-    }
 
     #[test]
     fn the_text_for_an_empty_table_names_the_searched_namespace_and_labels() {
