@@ -113,14 +113,6 @@ impl fmt::Display for Trouble {
 /// Stands for the resource of external metrics.
 pub(super) const EXTERNALLY: &str = "external";
 
-/// A resource with the group of its API version: `deployments.apps`.
-pub(super) fn grouped(version: &str, plural: &str) -> String {
-    match version.split_once('/') {
-        Some((group, _)) => format!("{plural}.{group}"),
-        None => plural.to_owned(),
-    }
-}
-
 /// The path of a metric of an object, or of all objects with the name `*`. For a
 /// namespace, the path is in the namespace itself.
 pub(super) fn of_object(

@@ -7,14 +7,10 @@ use crate::devices::idle_for;
 use crate::document::cell::{Cell, Reference, Unit};
 use crate::document::table::{ColumnOf, columns};
 
-use super::autoscalers::Autoscaler;
-
 /// An object that holds, has or requests GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) item: DevicesOf,
-    /// The autoscalers that set its replicas.
-    pub(crate) autoscalers: Vec<Autoscaler>,
     /// The GPUs that a node offers to pods.
     pub(crate) allocatable: Option<f64>,
 }
@@ -52,8 +48,6 @@ columns! {
         [unit(Unit::Seconds), ordered(), rank(1)] => |row| idle_for(row.item.idle_since, reason(row));
     "ageSeconds", "SAMPLE AGE", "time since the newest sample"
         [unit(Unit::Seconds), rank(4)] => |row| known(row, row.item.age_seconds, Unit::Seconds);
-    "autoscalers", "HPA", "value/target of the autoscaler's first metric, current → wanted replicas (maximum)"
-        [] => autoscalers;
     "memoryUtilizationInstants", "WINDOW", "MEM BW % at each instant of the window, in eighths of 100; ·: unknown"
         [rank(8)] => |row| Cell::Instants { values: row.item.memory_utilization_instants.clone(), unit: Unit::Percent };
 }
@@ -84,13 +78,6 @@ fn name(row: &Row) -> Cell {
         false => item.name.clone(),
     };
     Cell::object(text, of)
-}
-
-fn autoscalers(row: &Row) -> Cell {
-    match &*row.autoscalers {
-        [] => Cell::absent("no HorizontalPodAutoscaler scales it"),
-        autoscalers => Cell::Objects(autoscalers.iter().map(Autoscaler::object).collect()),
-    }
 }
 
 fn free(row: &Row) -> Cell {

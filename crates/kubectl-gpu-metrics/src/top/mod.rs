@@ -161,16 +161,14 @@ pub(super) async fn read(
 
 /// The autoscalers, and what could not be read.
 pub(super) async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
-    let mut found = Found::default();
-    let mut autoscalers = found.autoscalers(cluster, args.namespace(cluster)).await?;
-    if autoscalers.is_empty() && found.notes.is_empty() {
-        let none = "there is no HorizontalPodAutoscaler".to_owned();
-        found.notes.insert(none);
+    let (autoscalers, mut notes) = read::autoscalers(cluster, args.namespace(cluster)).await?;
+    if autoscalers.is_empty() && notes.is_empty() {
+        notes.insert("there is no HorizontalPodAutoscaler".to_owned());
     }
     let mut document = Document::new(format!("Autoscalers{}", place(args)));
     let table = autoscalers::table(autoscalers, args.all_namespaces);
     document.table(arranged(table, args)?);
-    document.notes(found.notes);
+    document.notes(notes);
     Ok(document)
 }
 
@@ -221,10 +219,6 @@ fn objects(found: &mut Found, args: &TopArgs) -> Table {
     }
     if args.what != What::Nodes {
         NODES_ONLY.iter().for_each(|name| table.remove(name));
-    }
-    if !args.what.is_namespaced() {
-        // Autoscalers scale neither nodes nor namespaces.
-        table.remove("autoscalers");
     }
     table
 }
@@ -299,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_are_the_listed_objects_with_autoscalers_and_nodes_without_series() {
+    async fn rows_are_the_listed_objects_and_nodes_without_series() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
         let listed = json!({"items": [
@@ -308,25 +302,15 @@ mod tests {
             {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
         ]});
         kube.document(&format!("{CUSTOM}/namespaces/ml/devices"), listed);
-        let hpa = json!({
-            "metadata": {"name": "h", "namespace": "ml"},
-            "spec": {"maxReplicas": 3, "scaleTargetRef":
-                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}},
-        });
-        let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
-        kube.document(hpas, json!({"metadata": {}, "items": [hpa]}));
         let of_pods = found(&TopArgs::all(What::Pods, false, None), &cluster).await;
         let of_pods = of_pods.unwrap();
         let [a, b] = &of_pods.rows[..] else {
             panic!("{of_pods:?}")
         };
         let (of_a, of_b) = (&a.item, &b.item);
-        assert_eq!(
-            (of_a.held, of_a.power, a.autoscalers.len()),
-            (Some(2.0), Some(410.5), 1)
-        );
+        assert_eq!((of_a.held, of_a.power), (Some(2.0), Some(410.5)));
         assert_eq!(of_a.memory_utilization_instants, [Some(40.0), None]);
-        assert_eq!((of_b.held, b.autoscalers.len()), (None, 0));
+        assert_eq!(of_b.held, None);
         assert!(of_pods.notes.contains("so it is"));
         let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
         let nodes = [

@@ -6,19 +6,19 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Node;
 use serde::de::DeserializeOwned;
 
-use cluster_checks::paths::{autoscalers, within};
+use cluster_checks::paths::{self, within};
 use cluster_state::error::CallError;
 use findings::target::provided;
 use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 use gpu_metrics::resources::GpuResources;
+use hpa::Hpa;
 
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::explain::failure;
 use crate::values::{CUSTOM, FindingList, List, Trouble};
 
-use super::autoscalers::Autoscaler;
 use super::columns::Row;
 use super::{TopArgs, What};
 
@@ -59,12 +59,7 @@ impl Found {
             ..Self::default()
         };
         let namespace = args.namespace(cluster);
-        let autoscalers = match args.what.is_namespaced() {
-            true => found.autoscalers(cluster, namespace).await?,
-            false => Vec::new(),
-        };
         let row = |item: DevicesOf| Row {
-            autoscalers: of_item(&autoscalers, &item),
             item,
             allocatable: None,
         };
@@ -99,42 +94,6 @@ impl Found {
         gpus
     }
 
-    /// Reads a list. It is empty if the API does not exist, or if access is forbidden,
-    /// which adds a note.
-    async fn list<T: DeserializeOwned>(
-        &mut self,
-        cluster: &Cluster,
-        path: &str,
-    ) -> Result<Vec<T>, Failure> {
-        match cluster.read::<List<T>>(path).await {
-            Ok(list) => Ok(list.items),
-            Err(CallError::NotFound(_)) => Ok(Vec::new()),
-            Err(CallError::Forbidden { text, .. }) => {
-                self.notes.insert(text);
-                Ok(Vec::new())
-            }
-            Err(error) => Err(Failure::Failed(error.to_string())),
-        }
-    }
-
-    /// The autoscalers of a namespace, or of all.
-    pub(crate) async fn autoscalers(
-        &mut self,
-        cluster: &Cluster,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Autoscaler>, Failure> {
-        let path = autoscalers(namespace);
-        let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, &path).await?;
-        let mut read = Vec::new();
-        for object in &objects {
-            match Autoscaler::of(object) {
-                Ok(autoscaler) => read.push(autoscaler),
-                Err(note) => _ = self.notes.insert(note),
-            }
-        }
-        Ok(read)
-    }
-
     /// Adds the GPUs that nodes offer to pods, and a row for each node with GPUs that the
     /// server does not list.
     async fn add_nodes(
@@ -144,7 +103,7 @@ impl Found {
         resources: &GpuResources,
     ) -> Result<(), Failure> {
         let path = format!("/api/v1/nodes?{}", args.labels());
-        let nodes: Vec<Node> = self.list(cluster, &path).await?;
+        let nodes: Vec<Node> = objects(cluster, &path, &mut self.notes).await?;
         let offered = nodes.into_iter().filter_map(|node| {
             let gpus: u32 = provided(resources, &node).devices.values().sum();
             let name = node.metadata.name.filter(|_| gpus > 0)?;
@@ -164,7 +123,6 @@ impl Found {
                 ..DevicesOf::default()
             },
             allocatable: Some(gpus),
-            ..Row::default()
         });
         self.rows.extend(unlisted);
         self.rows.sort_by(|a, b| a.item.name.cmp(&b.item.name));
@@ -195,14 +153,42 @@ async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList, Failure> 
     })
 }
 
-/// The autoscalers of a workload, or of the workloads of a pod.
-fn of_item(autoscalers: &[Autoscaler], item: &DevicesOf) -> Vec<Autoscaler> {
-    let own = format!("{}/{}", item.resource, item.name);
-    let is_of = |it: &&Autoscaler| {
-        Some(&it.hpa.namespace) == item.namespace.as_ref()
-            && (it.workload == own || item.workloads.contains(&it.workload))
-    };
-    autoscalers.iter().filter(is_of).cloned().collect()
+/// Reads a list. It is empty if the API does not exist, or if access is forbidden, which adds
+/// a note.
+async fn objects<T: DeserializeOwned>(
+    cluster: &Cluster,
+    path: &str,
+    notes: &mut BTreeSet<String>,
+) -> Result<Vec<T>, Failure> {
+    match cluster.read::<List<T>>(path).await {
+        Ok(list) => Ok(list.items),
+        Err(CallError::NotFound(_)) => Ok(Vec::new()),
+        Err(CallError::Forbidden { text, .. }) => {
+            notes.insert(text);
+            Ok(Vec::new())
+        }
+        Err(error) => Err(Failure::Failed(error.to_string())),
+    }
+}
+
+/// The autoscalers of a namespace, or of all, and notes on what could not be read.
+pub(crate) async fn autoscalers(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+) -> Result<(Vec<Hpa>, BTreeSet<String>), Failure> {
+    let (mut read, mut notes) = (Vec::new(), BTreeSet::new());
+    let path = paths::autoscalers(namespace);
+    let objects: Vec<HorizontalPodAutoscaler> = objects(cluster, &path, &mut notes).await?;
+    for object in &objects {
+        match Hpa::try_from(object) {
+            Ok(hpa) => read.push(hpa),
+            Err(error) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                notes.insert(format!("HorizontalPodAutoscaler {name}: {error}"));
+            }
+        }
+    }
+    Ok((read, notes))
 }
 
 /// The text in place of an empty table; `namespace` is the one that was searched.

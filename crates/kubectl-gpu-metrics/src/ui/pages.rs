@@ -15,8 +15,8 @@ use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::Decision;
 use crate::explain::{ExplainedMetric, ExplainedObject, value};
-use crate::top::autoscalers::{self, severity};
-use crate::top::read::Found;
+use crate::top::autoscalers::{severity, table};
+use crate::top::read::{Found, autoscalers};
 use crate::top::{self, What};
 use crate::values::EXTERNALLY;
 use findings::codes;
@@ -36,10 +36,10 @@ pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
 
 async fn unwell(ask: &Ask, document: &mut Document) {
     // What the user may not read is on the page of autoscalers.
-    let autoscalers = Found::default().autoscalers(&ask.cluster, None).await;
-    let mut autoscalers = autoscalers.unwrap_or_default();
+    let read = autoscalers(&ask.cluster, None).await;
+    let (mut autoscalers, _) = read.unwrap_or_default();
     let count = autoscalers.len();
-    autoscalers.retain(|it| severity(&Health::of(&it.hpa)) < Severity::Note);
+    autoscalers.retain(|it| severity(&Health::of(it)) < Severity::Note);
     if count > 0 {
         let (severity, text) = match autoscalers.len() {
             0 => (
@@ -53,7 +53,7 @@ async fn unwell(ask: &Ask, document: &mut Document) {
         };
         document.verdict(severity, text);
     }
-    let mut table = autoscalers::table(autoscalers, true);
+    let mut table = table(autoscalers, true);
     // The page is sorted by the columns of nodes.
     table.columns.iter_mut().for_each(|it| it.ordered = false);
     document.table(table);
