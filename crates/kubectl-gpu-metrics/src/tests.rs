@@ -56,7 +56,7 @@ async fn document(words: &str, cluster: &Cluster) -> Document {
     match words[0] {
         "top" => {
             let args = Top::try_parse_from(words).unwrap().args;
-            top::read(&args, cluster).await.unwrap().0
+            top::read(&args, cluster).await.unwrap()
         }
         _ => {
             let args = Explain::try_parse_from(words).unwrap().args;

@@ -1,7 +1,6 @@
 //! The metrics APIs as a client sees them: paths, lists, items.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::Deserialize;
 
@@ -76,39 +75,20 @@ impl FindingList {
     }
 
     /// Why GPU data is missing. Findings about the server itself are no cause.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<String> {
         let unseen = source::unread(&self.skipped)?;
         let is_of_data = |it: &&Finding| OF_DATA.iter().any(|code| code.id == it.code);
         let (cause, remedy) = match self.items.iter().find(is_of_data) {
             Some(cause) => (&cause.message, &cause.remedy),
             None => (&unseen.reason, &unseen.remedy),
         };
-        Some(Trouble {
-            cause: cause.clone(),
-            remedy: remedy.clone(),
-        })
+        Some(format!("GPU data cannot be read: {cause}: {remedy}"))
     }
 }
 
 pub(super) const NO_FINDINGS: &str =
     "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings";
 pub(super) const INSTALL: &str = "install or upgrade gpu-metrics-apiserver";
-
-/// The first part of the message that GPU data is missing; the cause follows.
-pub(super) const UNREAD: &str = "GPU data cannot be read";
-
-/// Why GPU data is missing, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub(super) cause: String,
-    pub(super) remedy: String,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{UNREAD}: {}: {}", self.cause, self.remedy)
-    }
-}
 
 /// Stands for the resource of external metrics.
 pub(super) const EXTERNALLY: &str = "external";
@@ -146,7 +126,7 @@ mod tests {
                 skipped: [source::unseen("it stopped", "correct that first")].into(),
                 ..FindingList::default()
             };
-            list.trouble().unwrap().to_string()
+            list.trouble().unwrap()
         };
         let unseen = "GPU data cannot be read: it stopped: correct that first";
         let told = "GPU data cannot be read: no answer: start it";

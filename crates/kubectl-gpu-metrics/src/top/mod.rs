@@ -13,7 +13,6 @@ use super::document::Document;
 use super::document::table::Table;
 use super::document::text::Layout;
 use super::terminal::{Output, say};
-use super::values::FindingList;
 use cluster_checks::paths::encode;
 use columns::{NODES_ONLY, OBJECTS};
 use read::Found;
@@ -126,41 +125,25 @@ impl TopArgs {
 /// Prints the table.
 pub async fn run(args: TopArgs) -> Result<(), Failure> {
     let cluster = args.cluster.connect().await?;
-    let (document, unread) = read(&args, &cluster).await?;
+    let document = read(&args, &cluster).await?;
     let layout = Layout {
         headings: !args.no_headers,
         notes: MOST_NOTES,
         ..Layout::default()
     };
-    say(&document, args.output, layout)?;
-    unread.map_or(Ok(()), |why| Err(Failure::Failed(why)))
+    say(&document, args.output, layout)
 }
 
-/// The document, and why no row has a value, if GPU data cannot be read.
-///
-/// # Errors
-/// When the list cannot be read, and when it would be empty because GPU data cannot be
-/// read: an empty table would mean that there are no GPUs.
-pub(super) async fn read(
-    args: &TopArgs,
-    cluster: &Cluster,
-) -> Result<(Document, Option<String>), Failure> {
-    if args.what == What::Hpas {
-        return Ok((autoscalers(args, cluster).await?, None));
+/// The document of the rows.
+pub(super) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
+    match args.what {
+        What::Hpas => autoscalers(args, cluster).await,
+        _ => document(Found::read(args, cluster).await?, args),
     }
-    let data = FindingList::read(cluster).await.ok();
-    let found = Found::read(args, cluster, data.as_ref()).await?;
-    let unread = found.trouble.as_ref().map(ToString::to_string);
-    if let Some(why) = &unread
-        && (found.rows.is_empty() || args.what == What::Gpus)
-    {
-        return Err(Failure::Failed(why.clone()));
-    }
-    Ok((document(found, args)?, unread))
 }
 
 /// The autoscalers, and what could not be read.
-pub(super) async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
+async fn autoscalers(args: &TopArgs, cluster: &Cluster) -> Result<Document, Failure> {
     let (autoscalers, mut notes) = read::autoscalers(cluster, args.namespace(cluster)).await?;
     if autoscalers.is_empty() && notes.is_empty() {
         notes.insert("there is no HorizontalPodAutoscaler".to_owned());
@@ -251,11 +234,6 @@ mod tests {
         Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
     }
 
-    async fn found(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
-        let data = FindingList::read(cluster).await.ok();
-        Found::read(args, cluster, data.as_ref()).await
-    }
-
     #[tokio::test]
     async fn unreadable_gpu_data_is_an_error_and_no_empty_table() {
         let kube = FakeKube::start().await;
@@ -283,8 +261,7 @@ mod tests {
             assert_eq!(failure.to_string(), said, "{what:?}");
         }
         kube.document(findings, json!({"items": [], "skipped": []}));
-        let (document, unread) = rows(What::Pods, false).await.unwrap();
-        assert_eq!(unread, None);
+        let document = rows(What::Pods, false).await.unwrap();
         let lines = text::lines(&document, &Layout::default());
         assert!(
             lines[0].starts_with("no object in namespace ml"),
@@ -302,7 +279,7 @@ mod tests {
             {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
         ]});
         kube.document(&format!("{CUSTOM}/namespaces/ml/devices"), listed);
-        let of_pods = found(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let of_pods = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
         let of_pods = of_pods.unwrap();
         let [a, b] = &of_pods.rows[..] else {
             panic!("{of_pods:?}")
@@ -323,7 +300,7 @@ mod tests {
         kube.document(&format!("{CUSTOM}/findings"), said);
         let listed = json!({"deviceCount": 1, "items": [{"resource": "nodes", "name": "zoe"}]});
         kube.document(&format!("{CUSTOM}/devices"), listed);
-        let of_nodes = found(&TopArgs::all(What::Nodes, true, None), &cluster).await;
+        let of_nodes = Found::read(&TopArgs::all(What::Nodes, true, None), &cluster).await;
         let of_nodes = of_nodes.unwrap();
         let rows = of_nodes.rows.iter();
         let nodes: Vec<_> = rows.map(|row| (&*row.item.name, row.allocatable)).collect();
@@ -336,7 +313,7 @@ mod tests {
         let cluster = cluster(&kube).await;
         let well = json!({"items": [], "skipped": []});
         kube.document(&format!("{CUSTOM}/findings"), well);
-        let failed = found(&TopArgs::all(What::Pods, false, None), &cluster).await;
+        let failed = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
         let said = failed.unwrap_err().to_string();
         assert!(said.contains("upgrade gpu-metrics-apiserver"), "{said}");
     }

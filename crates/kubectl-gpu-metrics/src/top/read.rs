@@ -17,7 +17,7 @@ use hpa::Hpa;
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::explain::failure;
-use crate::values::{CUSTOM, FindingList, List, Trouble};
+use crate::values::{CUSTOM, FindingList, List};
 
 use super::columns::Row;
 use super::{TopArgs, What};
@@ -33,32 +33,31 @@ pub(crate) struct Found {
     pub(crate) device_count: usize,
     /// Notes on missing values.
     pub(crate) notes: BTreeSet<String>,
-    /// Why no row has a value, if GPU data cannot be read.
-    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Found {
-    /// The rows that are asked for, by namespace and name; `data` is what the server says
-    /// about its data, if the user may read it.
-    pub(crate) async fn read(
-        args: &TopArgs,
-        cluster: &Cluster,
-        data: Option<&FindingList>,
-    ) -> Result<Self, Failure> {
-        let trouble = data.and_then(FindingList::trouble);
-        let list = list(args, cluster)
-            .await
-            .map_err(|failure| match (failure, &trouble) {
-                (Failure::Failed(_), Some(trouble)) => Failure::Failed(trouble.to_string()),
-                (failure, _) => failure,
-            })?;
-        let is_clear = list.items.iter().any(|item| item.held.is_some());
+    /// The rows that are asked for, by namespace.
+    ///
+    /// # Errors
+    /// When the list cannot be read, and when it has no value because GPU data cannot be read:
+    /// an empty table would mean that there are no GPUs.
+    pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
+        // The user may have no right to read what the server says about its data.
+        let data = FindingList::read(cluster).await.ok();
+        let list = list(args, cluster).await;
+        let is_clear = match &list {
+            Ok(list) => list.items.iter().any(|item| item.held.is_some()),
+            Err(failure) => matches!(failure, Failure::Refused(_)),
+        };
+        let trouble = data.as_ref().and_then(FindingList::trouble);
+        if let Some(trouble) = trouble.filter(|_| !is_clear) {
+            return Err(Failure::Failed(trouble));
+        }
+        let list = list?;
         let mut found = Self {
             device_count: list.device_count.unwrap_or_default(),
-            trouble: trouble.filter(|_| !is_clear),
             ..Self::default()
         };
-        let namespace = args.namespace(cluster);
         let row = |item: DevicesOf| Row {
             item,
             allocatable: None,
@@ -66,13 +65,14 @@ impl Found {
         found.rows = list.items.into_iter().map(row).collect();
         if matches!(args.what, What::Nodes | What::Gpus) {
             // The default GPU resources apply if the configuration cannot be read.
-            let resources = data.map_or_else(GpuResources::default, FindingList::gpu_resources);
+            let resources = data.as_ref().map(FindingList::gpu_resources);
+            let resources = resources.unwrap_or_default();
             found.add_nodes(args, cluster, &resources).await?;
         }
-        if found.rows.is_empty() && found.trouble.is_none() {
-            found.notes.insert(nothing(args, namespace));
+        if found.rows.is_empty() {
+            found.notes.insert(nothing(args, args.namespace(cluster)));
         }
-        if args.what != What::Gpus && found.trouble.is_none() {
+        if args.what != What::Gpus {
             let reasons = found.rows.iter().map(|row| &row.item.no_value);
             found.notes.extend(reasons.flatten().cloned());
         }

@@ -15,9 +15,7 @@ use crate::document::cell::{Cell, Reference};
 use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
 use crate::kinds::AUTOSCALERS;
-use crate::top::read::Found;
 use crate::top::{TopArgs, What};
-use crate::values::{FindingList, Trouble, UNREAD};
 
 /// Advice for a user without a right to all namespaces.
 const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
@@ -66,12 +64,10 @@ pub(super) struct Ask {
     pub(super) query: Query,
     tab: Tab,
     cluster_name: Arc<str>,
-    /// What the server says about its data, if the user may read it.
-    data: Option<FindingList>,
 }
 
 impl Ask {
-    pub(super) async fn new(tab: Tab, source: &Source, uri: &Uri) -> Self {
+    pub(super) fn new(tab: Tab, source: &Source, uri: &Uri) -> Self {
         let query = Query::of(uri);
         let namespace = match query.get("namespace") {
             Some("") => None,
@@ -80,32 +76,18 @@ impl Ask {
         };
         let default = &source.cluster.namespace;
         let cluster = source.cluster.within(namespace.as_ref().unwrap_or(default));
-        let data = match tab {
-            CHECK => None,
-            _ => FindingList::read(&cluster).await.ok(),
-        };
         Self {
             cluster,
             namespace,
             query,
             tab,
             cluster_name: Arc::clone(&source.name),
-            data,
         }
     }
 
     /// The arguments of `top` for the requested rows.
     pub(super) fn args(&self, what: What) -> TopArgs {
         TopArgs::all(what, self.namespace.is_none(), self.query.word("sort"))
-    }
-
-    pub(super) async fn rows(&self, args: &TopArgs) -> Result<Found, Failure> {
-        Found::read(args, &self.cluster, self.data.as_ref()).await
-    }
-
-    /// Why GPU data is missing.
-    fn trouble(&self) -> Option<Trouble> {
-        self.data.as_ref()?.trouble()
     }
 
     pub(super) fn need(&self, name: &str) -> Result<&str, Failure> {
@@ -123,20 +105,21 @@ impl Ask {
             Ok(document) => (
                 StatusCode::OK,
                 document.title.clone(),
-                self.status(&document),
+                status(&document),
                 content(&document, self),
             ),
             Err(failure) => {
                 let (code, hint) = self.refusal(&failure);
-                let told = html! { strong { "This could not be read. " } (failure) (hint) };
-                let status = "could not be read".to_owned();
-                (code, self.tab.name.to_owned(), status, alert(&told))
+                // A screen reader announces it at once.
+                let told = html! {
+                    div.failure role="alert" {
+                        strong { "This could not be read. " } (failure) (hint)
+                    }
+                };
+                (code, self.tab.name.to_owned(), String::new(), told)
             }
         };
         let main = html! {
-            @if let Some(Trouble { cause, remedy }) = self.trouble() {
-                (alert(&html! { strong { (UNREAD) ". " } (cause) ": " (remedy) }))
-            }
             h1 { (title) }
             (self.choice())
             (body)
@@ -157,27 +140,6 @@ impl Ask {
             Failure::Refused(_) => (StatusCode::FORBIDDEN, ""),
             _ => (StatusCode::BAD_GATEWAY, ""),
         }
-    }
-
-    /// The first numbers of a document; a screen reader announces their changes.
-    /// Rows that could not be read are not reported as zero.
-    fn status(&self, document: &Document) -> String {
-        if self.trouble().is_some() {
-            return UNREAD.to_owned();
-        }
-        let facts = document.blocks.iter().find_map(|block| match block {
-            Block::Facts(facts) => {
-                let facts = facts.iter().filter(|it| !matches!(it.cell, Cell::Text(_)));
-                let words = facts.map(|it| format!("{}: {}", it.label, it.cell.shown()));
-                Some(words.collect::<Vec<_>>().join(", "))
-            }
-            _ => None,
-        });
-        let rows = document.blocks.iter().find_map(|block| match block {
-            Block::Table(table) => Some(format!("rows: {}", table.rows.len())),
-            _ => None,
-        });
-        facts.or(rows).unwrap_or_default()
     }
 
     fn framed(&self, title: &str, status: &str, main: &Markup) -> Markup {
@@ -286,7 +248,14 @@ impl Addresses for Ask {
     }
 }
 
-/// Why there are no values; a screen reader announces it at once.
-fn alert(told: &Markup) -> Markup {
-    html! { div.failure role="alert" { (told) } }
+/// The first numbers of a document; a screen reader announces their changes.
+fn status(document: &Document) -> String {
+    let facts = document.blocks.iter().find_map(|block| match block {
+        Block::Facts(facts) => Some(facts),
+        _ => None,
+    });
+    let facts = facts.into_iter().flatten();
+    let numbers = facts.filter(|it| !matches!(it.cell, Cell::Text(_)));
+    let words = numbers.map(|it| format!("{}: {}", it.label, it.cell.shown()));
+    words.collect::<Vec<_>>().join(", ")
 }

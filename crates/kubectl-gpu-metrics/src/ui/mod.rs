@@ -228,7 +228,7 @@ where
     F: Future<Output = Result<Document, Failure>> + Send + 'static,
 {
     let answer = move |State(source): State<Source>, uri: Uri| async move {
-        let ask = Arc::new(Ask::new(tab, &source, &uri).await);
+        let ask = Arc::new(Ask::new(tab, &source, &uri));
         match view(Arc::clone(&ask)).await {
             // A user without a right to nodes may have one to a namespace.
             Err(Failure::Refused(_)) if tab == FLEET => {
@@ -259,7 +259,7 @@ mod tests {
             namespace: None,
             name: "test".into(),
         };
-        let ask = Ask::new(FLEET, &source, &Uri::from_static("/")).await;
+        let ask = Ask::new(FLEET, &source, &Uri::from_static("/"));
         let document = pages::fleet(Arc::new(ask)).await.unwrap();
         let changed = crate::tests::changed("fleet", &document);
         assert!(changed.is_empty(), "{}", changed.join("\n\n"));

@@ -24,13 +24,16 @@ use findings::codes;
 /// The autoscalers that need a person, and the GPUs of each node.
 pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
     let args = ask.args(What::Nodes);
-    let mut found = ask.rows(&args).await?;
-    let facts = gpus_now(&mut found);
-    let nodes = top::document(found, &args)?;
     let mut document = Document::new("Fleet now");
     unwell(&ask, &mut document).await;
-    document.facts(facts);
-    document.blocks.extend(nodes.blocks);
+    match Found::read(&args, &ask.cluster).await {
+        Ok(mut found) => {
+            document.facts(gpus_now(&mut found));
+            document.blocks.extend(top::document(found, &args)?.blocks);
+        }
+        Err(refused @ Failure::Refused(_)) => return Err(refused),
+        Err(failure) => document.verdict(Severity::Error, failure.to_string()),
+    }
     Ok(document)
 }
 
@@ -97,11 +100,7 @@ fn gpus_now(found: &mut Found) -> Vec<Fact> {
 
 /// The table of `top`.
 pub(super) async fn objects(ask: Arc<Ask>, what: What) -> Result<Document, Failure> {
-    let args = ask.args(what);
-    match what {
-        What::Hpas => top::autoscalers(&args, &ask.cluster).await,
-        _ => top::document(ask.rows(&args).await?, &args),
-    }
+    top::read(&ask.args(what), &ask.cluster).await
 }
 
 /// What `explain` prints.
