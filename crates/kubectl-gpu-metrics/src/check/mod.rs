@@ -127,8 +127,8 @@ const fn shown(severity: Severity) -> document::Severity {
 }
 
 /// A report as a document, the worst finding first.
-fn document(report: &Report) -> Document {
-    let mut document = Document::new("check");
+pub(super) fn document(report: &Report) -> Document {
+    let mut document = Document::new("Findings");
     let counts = report.counts();
     let named = Severity::ALL
         .into_iter()
@@ -144,7 +144,9 @@ fn document(report: &Report) -> Document {
         None if unknown => document::Severity::Unknown,
         None => document::Severity::Good,
     };
-    document.findings(found(report));
+    let found = report.findings.iter().map(of_finding);
+    let skipped = report.skipped.iter().map(of_skipped);
+    document.findings(found.chain(skipped).collect());
     let skipped = report.skipped.len();
     let said = format!("{}; skipped: {skipped}", said.join(", "));
     document.verdict(severity, said);
@@ -153,12 +155,6 @@ fn document(report: &Report) -> Document {
     let hint = (!report.findings.is_empty()).then_some(hint);
     document.notes(checked.chain(hint));
     document
-}
-
-/// The findings, and below them what could not be checked.
-pub(crate) fn found(report: &Report) -> Vec<document::Finding> {
-    let found = report.findings.iter().map(of_finding);
-    found.chain(report.skipped.iter().map(of_skipped)).collect()
 }
 
 fn of_finding(it: &Finding) -> document::Finding {

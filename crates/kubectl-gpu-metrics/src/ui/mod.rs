@@ -196,7 +196,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .merge(page(HPA, pages::decision))
         .merge(page(WHY, pages::why))
         .merge(page(FINDINGS, pages::findings))
-        .merge(page(CHECK, pages::check))
+        .merge(page(CHECK, pages::code))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),

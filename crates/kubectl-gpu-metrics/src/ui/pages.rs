@@ -9,8 +9,7 @@ use hpa::health::Health;
 
 use super::frame::Ask;
 use crate::Failure;
-use crate::check::found;
-use crate::check::live::look_at;
+use crate::check::{self, live::look_at};
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::Decision;
@@ -138,25 +137,11 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
 /// What `check` prints.
 pub(super) async fn findings(ask: Arc<Ask>) -> Result<Document, Failure> {
     let report = look_at(&ask.cluster, ask.namespace.as_deref(), false).await?;
-    let mut document = Document::new("Findings");
-    let [errors, warnings, notes] = report.counts();
-    let counts = [
-        ("errors", errors),
-        ("warnings", warnings),
-        ("notes", notes),
-        ("skipped", report.skipped.len()),
-    ];
-    let counts = counts.map(|(label, it)| Fact::new(label, Cell::number(it as f64, Unit::Count)));
-    document.facts(counts);
-    if report.findings.is_empty() {
-        document.text("The checks that ran found nothing.");
-    }
-    document.findings(found(&report));
-    Ok(document)
+    Ok(check::document(&report))
 }
 
 /// The page of a code, as it is written.
-pub(super) async fn check(ask: Arc<Ask>) -> Result<Document, Failure> {
+pub(super) async fn code(ask: Arc<Ask>) -> Result<Document, Failure> {
     let id = ask.need("code")?;
     let code = codes::find(id)
         .ok_or_else(|| Failure::Usage(format!("{id} is not the code of a finding")))?;
