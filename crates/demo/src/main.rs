@@ -31,7 +31,6 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics_apiserver::standalone::Standalone;
 use gpu_metrics_apiserver::telemetry;
 use kubectl_gpu_metrics::commands::Command;
-use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, process};
 use prometheus_source::Prometheus;
@@ -106,7 +105,6 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let mut signals = Signals::new()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let failed = |error: std::io::Error| {
         Failure::Failed(format!(
@@ -168,13 +166,13 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
         autoscaled,
     };
     tasks.spawn(shown.run());
-    signals.wait().await;
+    let interrupted = process::interrupted().await;
     drop(tasks);
     show::say("stopping");
     let _ = stop.send(true);
     let _ = tokio::join!(serving, showing);
     drop(directory);
-    Ok(())
+    interrupted.map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
 }
 
 fn configuration(args: &DemoArgs) -> Result<Config, Failure> {

@@ -36,7 +36,6 @@ mod devices;
 pub mod document;
 pub mod explain;
 mod history;
-pub mod interrupts;
 mod kinds;
 pub mod process;
 pub mod replay;

@@ -4,8 +4,28 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tokio::signal::ctrl_c;
+
 use super::Failure;
 use super::terminal::shown;
+
+/// Waits for Ctrl-C; on Unix also for SIGTERM.
+///
+/// # Errors
+/// When the operating system takes no handler.
+pub async fn interrupted() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    ctrl_c().await
+}
 
 /// Runs a command to its end, and prints why it failed.
 pub fn run(command: impl Future<Output = Result<(), Failure>>) -> ExitCode {

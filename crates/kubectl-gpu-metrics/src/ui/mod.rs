@@ -34,7 +34,7 @@ use gpu_metrics::dcgm::metrics::built_in;
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
 use super::document::Document;
-use super::interrupts::Signals;
+use super::process::interrupted;
 use super::terminal::print;
 use super::top::What;
 use frame::{
@@ -94,11 +94,10 @@ pub async fn run(args: UiArgs) -> Result<(), Failure> {
     let name = cluster.client.address().to_owned();
     let pages = routes(cluster.client, args.cluster.namespace, &name);
     let serving = tokio::spawn(local.serve(pages, stopped));
-    let mut signals = Signals::new()?;
-    signals.wait().await;
+    let interrupted = interrupted().await;
     let _ = stop.send(true);
     let _ = serving.await;
-    Ok(())
+    interrupted.map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
 }
 
 /// A port of this machine that admits one browser.
