@@ -19,9 +19,9 @@ columns! {
         [] => state;
     "pods", "POD", "the pods that hold it, as far as you may read them" [] => pods;
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation at the newest instant; not memory in use"
-        [unit(Unit::Percent), ordered()] => |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu));
+        [unit(Unit::Percent)] => |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu));
     "idleFor", "IDLE FOR", "time since it was active"
-        [unit(Unit::Seconds), ordered(), rank(1)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
+        [unit(Unit::Seconds), rank(1)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
     "readings", "WINDOW", "its reading at each instant" [rank(3)] => |gpu| Cell::Instants {
         values: gpu.readings.iter().map(|reading| reading.number).collect(),
         unit: Unit::Plain,

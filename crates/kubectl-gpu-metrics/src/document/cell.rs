@@ -12,8 +12,6 @@ use apimachinery::duration::format_duration;
 pub enum Unit {
     /// 0 to 100 of one thing.
     Percent,
-    /// Bytes.
-    Bytes,
     /// Mebibytes, as DCGM and the targets of autoscalers have them.
     Mebibytes,
     /// Watts.
@@ -202,7 +200,7 @@ impl Unit {
             Self::Percent => "%",
             Self::Watts => " W",
             Self::Mebibytes => " MiB",
-            Self::Bytes | Self::Seconds | Self::Count | Self::Plain => "",
+            Self::Seconds | Self::Count | Self::Plain => "",
         }
     }
 
@@ -212,12 +210,11 @@ impl Unit {
         format!("{}{}", self.digits(value), self.symbol())
     }
 
-    /// A number of this unit: bytes and durations with their own units.
+    /// A number of this unit: durations with their own units.
     #[must_use]
     pub fn digits(self, value: f64) -> String {
         match self {
             Self::Percent => format!("{value:.1}"),
-            Self::Bytes => bytes(value),
             Self::Watts | Self::Mebibytes => format!("{value:.0}"),
             Self::Seconds => duration(value),
             Self::Count => trimmed(format!("{value:.1}")),
@@ -242,15 +239,6 @@ fn trimmed(digits: String) -> String {
             .trim_end_matches('.')
             .to_owned(),
         false => digits,
-    }
-}
-
-/// As Kubernetes writes quantities: mebibytes up to 10 GiB.
-fn bytes(value: f64) -> String {
-    const MEBI: f64 = 1024.0 * 1024.0;
-    match value.abs() >= 10.0 * 1024.0 * MEBI {
-        true => format!("{:.1}Gi", value / (1024.0 * MEBI)),
-        false => format!("{:.0}Mi", value / MEBI),
     }
 }
 
@@ -291,13 +279,11 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_in_their_unit() {
-        const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
         for (value, unit, shown) in [
             (71.43, Unit::Percent, "71.4%"),
             (0.0, Unit::Percent, "0.0%"),
             (410.5, Unit::Watts, "410 W"),
-            (0.5 * GIB, Unit::Bytes, "512Mi"),
-            (20.1 * GIB, Unit::Bytes, "20.1Gi"),
+            (20480.0, Unit::Mebibytes, "20480 MiB"),
             (290.4, Unit::Seconds, "4m50s"),
             (0.4, Unit::Seconds, "0.4s"),
             (0.0, Unit::Seconds, "0s"),

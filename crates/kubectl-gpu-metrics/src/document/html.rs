@@ -149,7 +149,7 @@ fn heading(table: &Table, column: &Column, addresses: &impl Addresses) -> Markup
     let meaning = (!column.meaning.is_empty()).then_some(&*column.meaning);
     let word = column.word();
     let is_sorted = table.sorted_by.as_ref() == Some(&word);
-    let sorted = column.ordered.then(|| addresses.sorted(&word)).flatten();
+    let sorted = column.unit.and_then(|_| addresses.sorted(&word));
     html! {
         th.n[column.unit.is_some()] scope="col" aria-sort=[is_sorted.then_some("descending")] {
             @if let Some(address) = sorted {
@@ -237,9 +237,7 @@ mod tests {
                 cell: |()| Cell::object("<script>", Reference::new("pods", None, "a")),
             },
             ColumnOf {
-                column: Column::new("held", "HELD", "held GPUs")
-                    .unit(Unit::Count)
-                    .ordered(),
+                column: Column::new("held", "HELD", "held GPUs").unit(Unit::Count),
                 cell: |()| Cell::number(2.0, Unit::Count),
             },
             ColumnOf {

@@ -15,11 +15,8 @@ pub struct Column {
     /// What its values mean: for `--help` and tooltips. May be empty.
     pub meaning: Cow<'static, str>,
     /// The unit of its numbers. The symbol stands in the heading, numbers are on the right.
+    /// Rows may be sorted by a column with a unit, the largest first.
     pub unit: Option<Unit>,
-    /// Whether rows may be sorted by it, the largest first.
-    pub ordered: bool,
-    /// Whether its values can be added.
-    pub summed: bool,
     /// A narrow terminal leaves out the columns with the largest rank first; 0: never.
     pub rank: u8,
 }
@@ -33,8 +30,6 @@ impl Column {
             heading: Cow::Borrowed(heading),
             meaning: Cow::Borrowed(meaning),
             unit: None,
-            ordered: false,
-            summed: false,
             rank: 0,
         }
     }
@@ -43,20 +38,6 @@ impl Column {
     #[must_use]
     pub const fn unit(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
-        self
-    }
-
-    /// Rows may be sorted by it.
-    #[must_use]
-    pub const fn ordered(mut self) -> Self {
-        self.ordered = true;
-        self
-    }
-
-    /// Its values can be added.
-    #[must_use]
-    pub const fn summed(mut self) -> Self {
-        self.summed = true;
         self
     }
 
@@ -172,14 +153,14 @@ impl Table {
 
     /// The words by which rows can be sorted.
     pub fn orders(&self) -> impl Iterator<Item = String> {
-        let ordered = self.columns.iter().filter(|column| column.ordered);
+        let ordered = self.columns.iter().filter(|it| it.unit.is_some());
         ordered.map(Column::word)
     }
 
     /// Sorts the rows by the column with this word, the largest first and unknown values
     /// last. Returns whether there is such a column.
     pub fn sort(&mut self, word: &str) -> bool {
-        let is_it = |column: &Column| column.ordered && column.word() == word;
+        let is_it = |column: &Column| column.unit.is_some() && column.word() == word;
         let Some(place) = self.columns.iter().position(is_it) else {
             return false;
         };
@@ -194,10 +175,12 @@ impl Table {
 
     /// Adds a row of sums.
     pub fn add_up(&mut self) {
-        let sum = |(place, column): (usize, &Column)| match (place, column.summed) {
+        let sum = |(place, column): (usize, &Column)| match (place, column.unit) {
             (0, _) => Cell::text("SUM"),
-            (_, true) => Cell::sum(self.rows.iter().filter_map(|row| row.get(place))),
-            (_, false) => Cell::text(""),
+            (_, Some(Unit::Count | Unit::Mebibytes | Unit::Watts)) => {
+                Cell::sum(self.rows.iter().filter_map(|row| row.get(place)))
+            }
+            _ => Cell::text(""),
         };
         self.sums = Some(self.columns.iter().enumerate().map(sum).collect());
     }
@@ -213,13 +196,11 @@ mod tests {
             cell: |row| Cell::text(row.0),
         },
         ColumnOf {
-            column: Column::new("idleFor", "IDLE FOR", "")
-                .unit(Unit::Seconds)
-                .ordered(),
+            column: Column::new("idleFor", "IDLE FOR", "").unit(Unit::Seconds),
             cell: |row| Cell::known(row.1, Unit::Seconds, "unknown"),
         },
         ColumnOf {
-            column: Column::new("power", "POWER", "").unit(Unit::Watts).summed(),
+            column: Column::new("power", "POWER", "").unit(Unit::Watts),
             cell: |row| Cell::known(row.1, Unit::Watts, "unknown"),
         },
     ];
@@ -235,8 +216,8 @@ mod tests {
     #[test]
     fn rows_are_sorted_by_the_words_of_a_heading_with_unknown_values_last() {
         let mut table = table();
-        assert_eq!(table.orders().collect::<Vec<_>>(), ["idle-for"]);
-        assert!(!table.sort("power"));
+        assert_eq!(table.orders().collect::<Vec<_>>(), ["idle-for", "power"]);
+        assert!(!table.sort("name"));
         assert!(table.sort("idle-for"));
         let names: Vec<String> = table.rows.iter().map(|row| row[0].shown()).collect();
         assert_eq!(names, ["c", "a", "b"]);

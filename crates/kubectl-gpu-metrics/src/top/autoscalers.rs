@@ -25,9 +25,9 @@ columns! {
     "value", "VALUE", "value of its first metric" [unit(Unit::Plain), rank(1)] => value;
     "target", "TARGET", "target of its first metric" [unit(Unit::Plain), rank(2)] => target;
     "replicas", "REPLICAS", "current replicas"
-        [unit(Unit::Count), ordered(), summed()] => |it| count(it.status.replicas);
+        [unit(Unit::Count)] => |it| count(it.status.replicas);
     "desired", "DESIRED", "replicas that the controller wants, within its bounds"
-        [unit(Unit::Count), ordered(), summed()] => |it| count(it.status.desired);
+        [unit(Unit::Count)] => |it| count(it.status.desired);
     "min", "MIN", "minReplicas" [unit(Unit::Count), rank(4)] => |it| count(Some(it.min));
     "max", "MAX", "maxReplicas" [unit(Unit::Count), rank(3)] => |it| count(Some(it.max));
     "metrics", "METRICS", "its metrics, the first one first" [rank(5)] => |it| {

@@ -56,8 +56,10 @@ async fn unwell(ask: &Ask, document: &mut Document) {
         document.verdict(severity, text);
     }
     let mut table = table(autoscalers, true);
-    // The page is sorted by the columns of nodes.
-    table.columns.iter_mut().for_each(|it| it.ordered = false);
+    // Their health is said in words, and the page is sorted by the columns of nodes.
+    ["value", "target", "replicas", "desired", "min", "max"]
+        .iter()
+        .for_each(|name| table.remove(name));
     document.table(table);
 }
 

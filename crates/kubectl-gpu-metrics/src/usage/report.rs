@@ -44,20 +44,20 @@ columns! {
     "namespace", "NAMESPACE", "" [] => |row| Cell::text(&row.namespace);
     "name", "NAME", "" [] => |row| Cell::text(&row.name);
     "held", "GPU-HOURS", "held by its pods"
-        [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.held(), Unit::Count);
+        [unit(Unit::Count)] => |row| Cell::number(row.hours.held(), Unit::Count);
     "active", "ACTIVE", "with a memory bandwidth utilisation above 0"
-        [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.active, Unit::Count);
+        [unit(Unit::Count)] => |row| Cell::number(row.hours.active, Unit::Count);
     "idle", "IDLE", "with a memory bandwidth utilisation of 0"
-        [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.idle, Unit::Count);
+        [unit(Unit::Count)] => |row| Cell::number(row.hours.idle, Unit::Count);
     "unknown", "UNKNOWN", "without a valid reading"
-        [unit(Unit::Count), summed()] => |row| Cell::number(row.hours.unknown, Unit::Count);
+        [unit(Unit::Count)] => |row| Cell::number(row.hours.unknown, Unit::Count);
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation, mean of the GPU-hours with a reading" [unit(Unit::Percent)] => |row| {
         Cell::known(row.hours.utilization(), Unit::Percent, NO_READING)
     };
     "cost", "COST", "of the held GPU-hours"
-        [unit(Unit::Count), summed()] => |row| money(row.cost);
+        [unit(Unit::Count)] => |row| money(row.cost);
     "idleCost", "IDLE COST", "of the idle GPU-hours"
-        [unit(Unit::Count), summed()] => |row| money(row.idle_cost);
+        [unit(Unit::Count)] => |row| money(row.idle_cost);
 }
 
 fn money(money: Option<f64>) -> Cell {
