@@ -90,9 +90,6 @@ pub(super) const NO_FINDINGS: &str =
     "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings";
 pub(super) const INSTALL: &str = "install or upgrade gpu-metrics-apiserver";
 
-/// Stands for the resource of external metrics.
-pub(super) const EXTERNALLY: &str = "external";
-
 /// The path of a metric of an object, or of all objects with the name `*`. For a
 /// namespace, the path is in the namespace itself.
 pub(super) fn of_object(

@@ -70,13 +70,26 @@ pub(super) async fn document(
     cluster: &Cluster,
     kind: Option<&Kind>,
 ) -> Result<Document, Failure> {
-    let of = asked(args, cluster, kind)?;
-    let said = of.read(cluster, args.selector.as_deref()).await?;
-    if let (Some(kind), Some(object)) = (kind, &of.object)
-        && said.value.is_none()
-        && said.devices.is_empty()
-    {
-        let path = kinds::path(kind, of.namespace.as_deref(), &object.name);
+    let (namespace, name) = cluster.split(&args.name);
+    let selector = args.selector.as_deref();
+    let Some(kind) = kind else {
+        if args.metric.is_some() {
+            let how = "write explain external METRIC, or NAMESPACE/METRIC";
+            return Err(Failure::Usage(how.to_owned()));
+        }
+        let path = format!("{EXTERNAL}/{}/{}", encode(namespace), encode(name));
+        let said = read(cluster, &path, selector.map(|it| ("labelSelector", it))).await?;
+        return Ok(value::document(&said));
+    };
+    let (namespace, name) = match kind.namespaced {
+        true => (Some(namespace), name),
+        false => (None, args.name.as_str()),
+    };
+    let metric = args.metric.as_deref().unwrap_or(MEMORY_UTILIZATION);
+    let resource = kind.resource();
+    let said = explained(cluster, (&resource, namespace), name, metric, selector).await?;
+    if said.value.is_none() && said.devices.is_empty() {
+        let path = kinds::path(kind, namespace, name);
         if let Err(CallError::NotFound(said)) = cluster.read::<serde_json::Value>(&path).await {
             let (what, name) = (&kind.kind, &args.name);
             return Err(Failure::Failed(format!(
@@ -85,10 +98,35 @@ pub(super) async fn document(
         }
     }
     let mut document = value::document(&said);
-    if args.metric.is_none() && kind.is_some() {
-        document.notes([format!("No metric was named: {} is explained.", of.metric)]);
+    if args.metric.is_none() {
+        document.notes([format!("No metric was named: {metric} is explained.")]);
     }
     Ok(document)
+}
+
+/// The explanation of a metric of an object.
+pub(super) async fn explained(
+    cluster: &Cluster,
+    of: (&str, Option<&str>),
+    name: &str,
+    metric: &str,
+    selector: Option<&str>,
+) -> Result<Explanation, Failure> {
+    let path = of_object(of, name, metric);
+    let selector = selector.map(|it| ("metricLabelSelector", it));
+    read(cluster, &path, selector).await
+}
+
+/// Reads an explanation by the path of the metric itself: the right to read a value includes
+/// its explanation.
+async fn read(
+    cluster: &Cluster,
+    path: &str,
+    selector: Option<(&str, &str)>,
+) -> Result<Explanation, Failure> {
+    let selector = selector.map(|(key, text)| format!("&{key}={}", encode(text)));
+    let path = format!("{path}?explain=true{}", selector.unwrap_or_default());
+    cluster.read(&path).await.map_err(|error| failure(&error))
 }
 
 impl ExplainArgs {
@@ -98,83 +136,6 @@ impl ExplainArgs {
             ..Layout::default()
         };
         say(document, self.output, layout)
-    }
-}
-
-/// The metric that is explained, and its object.
-#[derive(Debug)]
-pub(super) struct ExplainedMetric {
-    pub(super) metric: String,
-    /// The object; `None`: an external metric of the namespace.
-    pub(super) object: Option<ExplainedObject>,
-    pub(super) namespace: Option<String>,
-}
-
-/// An object of a metric, in the namespace of the metric.
-#[derive(Debug)]
-pub(super) struct ExplainedObject {
-    pub(super) resource: String,
-    pub(super) name: String,
-}
-
-/// The metric of an object of this kind; `None`: an external metric of a namespace.
-fn asked(
-    args: &ExplainArgs,
-    cluster: &Cluster,
-    kind: Option<&Kind>,
-) -> Result<ExplainedMetric, Failure> {
-    let (namespace, name) = match kind {
-        Some(kind) if !kind.namespaced => (None, args.name.as_str()),
-        _ => {
-            let (namespace, name) = cluster.split(&args.name);
-            (Some(namespace.to_owned()), name)
-        }
-    };
-    let (metric, object) = match (kind, &args.metric) {
-        (None, None) => (name, None),
-        (None, Some(_)) => {
-            let how = "write explain external METRIC, or NAMESPACE/METRIC";
-            return Err(Failure::Usage(how.to_owned()));
-        }
-        (Some(kind), metric) => {
-            let object = ExplainedObject {
-                resource: kind.resource().to_string(),
-                name: name.to_owned(),
-            };
-            let metric = metric.as_deref().unwrap_or(MEMORY_UTILIZATION);
-            (metric, Some(object))
-        }
-    };
-    Ok(ExplainedMetric {
-        metric: metric.to_owned(),
-        object,
-        namespace,
-    })
-}
-
-impl ExplainedMetric {
-    /// The explanation, by the path of the metric itself: the right to read a value includes
-    /// its explanation.
-    pub(super) async fn read(
-        &self,
-        cluster: &Cluster,
-        selector: Option<&str>,
-    ) -> Result<Explanation, Failure> {
-        let namespace = self.namespace.as_deref();
-        let (path, key) = match &self.object {
-            Some(ExplainedObject { resource, name }) => {
-                let path = of_object((resource, namespace), name, &self.metric);
-                (path, "metricLabelSelector")
-            }
-            None => {
-                let namespace = encode(namespace.unwrap_or_default());
-                let path = format!("{EXTERNAL}/{namespace}/{}", encode(&self.metric));
-                (path, "labelSelector")
-            }
-        };
-        let selector = selector.map(|text| format!("&{key}={}", encode(text)));
-        let path = format!("{path}?explain=true{}", selector.unwrap_or_default());
-        cluster.read(&path).await.map_err(|error| failure(&error))
     }
 }
 

@@ -13,11 +13,10 @@ use crate::check::{self, live::look_at};
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::Decision;
-use crate::explain::{ExplainedMetric, ExplainedObject, value};
+use crate::explain::{explained, value};
 use crate::top::autoscalers::{severity, table};
 use crate::top::read::{Found, autoscalers};
 use crate::top::{self, What};
-use crate::values::EXTERNALLY;
 use findings::codes;
 
 /// The autoscalers that need a person, and the GPUs of each node.
@@ -106,24 +105,9 @@ pub(super) async fn objects(ask: Arc<Ask>, what: What) -> Result<Document, Failu
 
 /// What `explain` prints.
 pub(super) async fn why(ask: Arc<Ask>) -> Result<Document, Failure> {
-    let resource = ask.need("resource")?;
+    let of = (ask.need("resource")?, ask.query.word("namespace"));
     let metric = ask.query.word("metric").unwrap_or(MEMORY_UTILIZATION);
-    let (object, namespace) = match resource {
-        EXTERNALLY => (None, Some(ask.cluster.namespace.as_str())),
-        // For objects without a namespace, the selected namespace is ignored.
-        _ => {
-            let name = ask.need("name")?.to_owned();
-            let resource = resource.to_owned();
-            let object = ExplainedObject { resource, name };
-            (Some(object), ask.query.word("namespace"))
-        }
-    };
-    let asked = ExplainedMetric {
-        metric: metric.to_owned(),
-        object,
-        namespace: namespace.map(str::to_owned),
-    };
-    let said = asked.read(&ask.cluster, None).await?;
+    let said = explained(&ask.cluster, of, ask.need("name")?, metric, None).await?;
     let mut document = value::document(&said);
     document.title = format!("Why: {}", document.title);
     Ok(document)
