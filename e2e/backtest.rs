@@ -191,7 +191,11 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_told()
         assert!(said.contains(words), "{words}: {said}");
     }
     let (before, after) = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
-    let end = run(&prometheus.url, &file, &["--since", before, "--until", after]);
+    let end = run(
+        &prometheus.url,
+        &file,
+        &["--since", before, "--until", after],
+    );
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
 }

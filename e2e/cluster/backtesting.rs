@@ -72,11 +72,7 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
     std::fs::write(&config, super::lab::CONFIG).unwrap();
     let mut command = Program::plugin(["backtest", "-o", "json"]);
     command.arg(hpa).arg("--config").arg(config);
-    command.args([
-        "--prometheus-url",
-        &lab.prometheus.url,
-        "--ready-after=1s",
-    ]);
+    command.args(["--prometheus-url", &lab.prometheus.url, "--ready-after=1s"]);
     command.args(["--since", &from.date(), "--until", &to.date()]);
     let sync = format!("{}s", SYNC.as_secs());
     command.args(["--horizontal-pod-autoscaler-sync-period", &sync]);

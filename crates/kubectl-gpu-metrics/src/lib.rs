@@ -33,7 +33,7 @@ pub mod check;
 pub mod cluster;
 pub mod commands;
 mod devices;
-pub mod document;
+mod document;
 pub mod explain;
 mod history;
 mod kinds;

@@ -9,14 +9,12 @@ use apimachinery::duration::format_duration;
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unit {
+pub(crate) enum Unit {
     /// 0 to 100 of one thing.
     Percent,
     /// Mebibytes, as DCGM and the targets of autoscalers have them.
     Mebibytes,
-    /// Watts.
     Watts,
-    /// Seconds.
     Seconds,
     /// Things: GPUs, pods, replicas.
     Count,
@@ -26,40 +24,30 @@ pub enum Unit {
 
 /// A kind, a namespace and a name: what a page links to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// The resource with its group: `deployments.apps`.
-    pub resource: String,
-    /// Its namespace, if it has one.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
 }
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    /// Words.
+pub(crate) enum Cell {
     Text(String),
-    /// The name of an object.
     Object(Object),
     /// The names of any number of objects.
     Objects(Vec<Object>),
-    /// A judgement.
     Verdict(super::Verdict),
-    /// A number.
     Number {
-        /// The number, in the base unit.
         value: f64,
-        /// Its unit.
         unit: Unit,
         /// Whether the real number may be larger.
         at_least: bool,
     },
     /// A number at each of some instants, the newest last; `None`: unknown.
     Instants {
-        /// The numbers.
         values: Vec<Option<f64>>,
-        /// Their unit.
         unit: Unit,
     },
     /// An unknown value, and why it is unknown. The reason may be empty where it is said
@@ -69,16 +57,14 @@ pub enum Cell {
 
 /// The name of an object in a text, and the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub(crate) struct Object {
     /// The name as it is shown.
-    pub text: String,
-    /// The object.
-    pub of: Reference,
+    pub(crate) text: String,
+    pub(crate) of: Reference,
 }
 
 impl Reference {
-    /// An object of this resource.
-    pub fn new(resource: &str, namespace: Option<&str>, name: &str) -> Self {
+    pub(crate) fn new(resource: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             resource: resource.to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -88,26 +74,22 @@ impl Reference {
 }
 
 impl Cell {
-    /// Words.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// The name of an object.
-    pub fn object(text: impl Into<String>, of: Reference) -> Self {
+    pub(crate) fn object(text: impl Into<String>, of: Reference) -> Self {
         let text = text.into();
         Self::Object(Object { text, of })
     }
 
-    /// A judgement.
-    pub fn verdict(severity: super::Severity, text: impl Into<String>) -> Self {
+    pub(crate) fn verdict(severity: super::Severity, text: impl Into<String>) -> Self {
         let text = text.into();
         Self::Verdict(super::Verdict { severity, text })
     }
 
     /// A number; one that is not finite is absent.
-    #[must_use]
-    pub fn number(value: f64, unit: Unit) -> Self {
+    pub(crate) fn number(value: f64, unit: Unit) -> Self {
         if !value.is_finite() {
             return Self::absent("it is no number");
         }
@@ -120,8 +102,7 @@ impl Cell {
     }
 
     /// A number that may be larger in truth.
-    #[must_use]
-    pub fn at_least(value: f64, unit: Unit) -> Self {
+    pub(crate) fn at_least(value: f64, unit: Unit) -> Self {
         match Self::number(value, unit) {
             Self::Number { value, unit, .. } => Self::Number {
                 value,
@@ -133,18 +114,16 @@ impl Cell {
     }
 
     /// An unknown value, and why it is unknown.
-    pub fn absent(reason: impl Into<String>) -> Self {
+    pub(crate) fn absent(reason: impl Into<String>) -> Self {
         Self::Absent(reason.into())
     }
 
     /// A number, or why it is unknown.
-    pub fn known(value: Option<f64>, unit: Unit, reason: &str) -> Self {
+    pub(crate) fn known(value: Option<f64>, unit: Unit, reason: &str) -> Self {
         value.map_or_else(|| Self::absent(reason), |value| Self::number(value, unit))
     }
 
-    /// Its number, if it is one.
-    #[must_use]
-    pub const fn value(&self) -> Option<f64> {
+    pub(crate) const fn value(&self) -> Option<f64> {
         match self {
             Self::Number { value, .. } => Some(*value),
             _ => None,
@@ -152,8 +131,7 @@ impl Cell {
     }
 
     /// In words, with its unit; `–` if it is unknown.
-    #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Object(object) => object.text.clone(),
@@ -176,7 +154,7 @@ impl Cell {
     }
 
     /// The sum of values of one unit. With an unknown value, the sum is unknown.
-    pub fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
+    pub(crate) fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
         let mut total: Option<(f64, Unit)> = None;
         for cell in cells {
             let Self::Number { value, unit, .. } = cell else {
@@ -194,8 +172,7 @@ impl Cell {
 
 impl Unit {
     /// What stands behind a number of this unit, where its digits do not say it.
-    #[must_use]
-    pub const fn symbol(self) -> &'static str {
+    pub(crate) const fn symbol(self) -> &'static str {
         match self {
             Self::Percent => "%",
             Self::Watts => " W",
@@ -205,14 +182,12 @@ impl Unit {
     }
 
     /// A number with its unit.
-    #[must_use]
-    pub fn shown(self, value: f64) -> String {
+    pub(crate) fn shown(self, value: f64) -> String {
         format!("{}{}", self.digits(value), self.symbol())
     }
 
     /// A number of this unit: durations with their own units.
-    #[must_use]
-    pub fn digits(self, value: f64) -> String {
+    pub(crate) fn digits(self, value: f64) -> String {
         match self {
             Self::Percent => format!("{value:.1}"),
             Self::Watts | Self::Mebibytes => format!("{value:.0}"),
@@ -223,8 +198,7 @@ impl Unit {
     }
 
     /// The least top of a chart of this unit: a percentage is seen against 100.
-    #[must_use]
-    pub const fn ceiling(self) -> f64 {
+    pub(crate) const fn ceiling(self) -> f64 {
         match self {
             Self::Percent => 100.0,
             _ => 0.0,

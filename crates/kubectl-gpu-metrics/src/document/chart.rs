@@ -21,7 +21,9 @@ pub(super) fn sparkline(title: &str, numbers: &[Option<f64>], unit: Unit) -> Mar
     };
     let points: Vec<Option<(f64, f64)>> = numbers.iter().enumerate().map(point).collect();
     let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
-    let runs: Vec<Vec<(f64, f64)>> = runs.map(|run| run.iter().flatten().copied().collect()).collect();
+    let runs: Vec<Vec<(f64, f64)>> = runs
+        .map(|run| run.iter().flatten().copied().collect())
+        .collect();
     let last = runs.last().and_then(|run| run.last());
     html! {
         svg.spark viewBox="0 0 120 32" preserveAspectRatio="none" role="img" {

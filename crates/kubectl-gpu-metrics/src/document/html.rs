@@ -5,8 +5,8 @@
 use maud::{Markup, html};
 
 use super::cell::{Cell, Object, Reference};
-use super::table::{Column, Table};
 use super::chart::{figure, sparkline};
+use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding, Verdict};
 
 /// The most letters of a cell that never breaks into lines.
@@ -16,7 +16,7 @@ const SHORT: usize = 40;
 const FEW: usize = 6;
 
 /// The addresses of the pages that a document links to.
-pub trait Addresses {
+pub(crate) trait Addresses {
     /// The page of an object. The resource `checks` has the codes of findings.
     fn of(&self, object: &Reference) -> Option<String>;
 
@@ -27,8 +27,7 @@ pub trait Addresses {
 }
 
 /// The blocks of a document. Its title is for the frame of the page.
-#[must_use]
-pub fn content(document: &Document, addresses: &impl Addresses) -> Markup {
+pub(crate) fn content(document: &Document, addresses: &impl Addresses) -> Markup {
     html! {
         @for (place, block) in document.blocks.iter().enumerate() {
             @if !block.is_empty() { (of_block(block, place, addresses)) }

@@ -11,8 +11,7 @@ use super::table::Table;
 use super::{Block, Document};
 
 /// The document as JSON.
-#[must_use]
-pub fn value(document: &Document) -> Value {
+pub(crate) fn value(document: &Document) -> Value {
     let blocks: Vec<Value> = document.blocks.iter().map(block).collect();
     json!({"title": document.title, "blocks": blocks})
 }

@@ -9,29 +9,25 @@ const MOST_BARS: usize = 60;
 
 /// Lines over the same times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// What the values are.
-    pub title: String,
-    /// Their unit.
-    pub unit: Unit,
+pub(crate) struct Series {
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
     /// The times, the earliest first.
-    pub times: Vec<Timestamp>,
+    pub(crate) times: Vec<Timestamp>,
     /// The lines, each with a value for each time.
-    pub lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// A line; an unknown value breaks it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// What the line is.
-    pub name: String,
+pub(crate) struct Line {
+    pub(crate) name: String,
     /// The value at each time; `None`: unknown.
-    pub values: Vec<Option<f64>>,
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 impl Series {
-    /// One line.
-    pub fn new(
+    pub(crate) fn new(
         title: impl Into<String>,
         unit: Unit,
         times: Vec<Timestamp>,
@@ -52,8 +48,7 @@ impl Series {
 
     /// The series with at most this many points, each the mean of the known values of
     /// equally many of its own.
-    #[must_use]
-    pub fn folded(mut self, points: usize) -> Self {
+    pub(crate) fn folded(mut self, points: usize) -> Self {
         let size = self.times.len().div_ceil(points.max(1)).max(1);
         let firsts = self.times.iter().step_by(size).copied();
         self.times = firsts.collect();

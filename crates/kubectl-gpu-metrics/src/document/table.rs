@@ -7,24 +7,26 @@ use super::cell::{Cell, Unit};
 
 /// A column: all that any writer needs to know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// The key of its cells in JSON.
-    pub name: Cow<'static, str>,
+    pub(crate) name: Cow<'static, str>,
     /// Its heading, in capitals, without the unit.
-    pub heading: Cow<'static, str>,
+    pub(crate) heading: Cow<'static, str>,
     /// What its values mean: for `--help` and tooltips. May be empty.
-    pub meaning: Cow<'static, str>,
+    pub(crate) meaning: Cow<'static, str>,
     /// The unit of its numbers. The symbol stands in the heading, numbers are on the right.
     /// Rows may be sorted by a column with a unit, the largest first.
-    pub unit: Option<Unit>,
+    pub(crate) unit: Option<Unit>,
     /// A narrow terminal leaves out the columns with the largest rank first; 0: never.
-    pub rank: u8,
+    pub(crate) rank: u8,
 }
 
 impl Column {
-    /// A column of words.
-    #[must_use]
-    pub const fn new(name: &'static str, heading: &'static str, meaning: &'static str) -> Self {
+    pub(crate) const fn new(
+        name: &'static str,
+        heading: &'static str,
+        meaning: &'static str,
+    ) -> Self {
         Self {
             name: Cow::Borrowed(name),
             heading: Cow::Borrowed(heading),
@@ -34,23 +36,19 @@ impl Column {
         }
     }
 
-    /// A column of numbers.
-    #[must_use]
-    pub const fn unit(mut self, unit: Unit) -> Self {
+    pub(crate) const fn unit(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
     }
 
     /// A narrow terminal leaves it out; those with the largest rank first.
-    #[must_use]
-    pub const fn rank(mut self, rank: u8) -> Self {
+    pub(crate) const fn rank(mut self, rank: u8) -> Self {
         self.rank = rank;
         self
     }
 
     /// Its heading with the symbol of its unit: `MEM BW %`.
-    #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match self.unit.map(Unit::symbol) {
             None | Some("") => self.heading.to_string(),
             Some(symbol) => format!("{} {}", self.heading, symbol.trim_start()),
@@ -58,14 +56,12 @@ impl Column {
     }
 
     /// The words of its heading, by which `--sort-by` names it: `mem-bw`.
-    #[must_use]
-    pub fn word(&self) -> String {
+    pub(crate) fn word(&self) -> String {
         self.heading.to_lowercase().replace(' ', "-")
     }
 
     /// A cell without the symbol that the heading has.
-    #[must_use]
-    pub fn shown(&self, cell: &Cell) -> String {
+    pub(crate) fn shown(&self, cell: &Cell) -> String {
         match (cell, self.unit) {
             (
                 Cell::Number {
@@ -83,11 +79,10 @@ impl Column {
 
 /// A column of rows of the type `R`, and how a row becomes its cell.
 #[derive(Debug)]
-pub struct ColumnOf<R> {
-    /// The column.
-    pub column: Column,
+pub(crate) struct ColumnOf<R> {
+    pub(crate) column: Column,
     /// The cell of a row.
-    pub cell: fn(&R) -> Cell,
+    pub(crate) cell: fn(&R) -> Cell,
 }
 
 /// Declares the columns of a type of rows: for each its name, heading and meaning, what
@@ -109,22 +104,20 @@ pub(crate) use columns;
 
 /// Rows of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// What the rows are.
-    pub caption: String,
-    /// The columns.
-    pub columns: Vec<Column>,
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<Column>,
     /// The rows, each with a cell for each column.
-    pub rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<Vec<Cell>>,
     /// The sums of the columns that can be added.
-    pub sums: Option<Vec<Cell>>,
+    pub(crate) sums: Option<Vec<Cell>>,
     /// The word of the column that the rows are sorted by.
-    pub sorted_by: Option<String>,
+    pub(crate) sorted_by: Option<String>,
 }
 
 impl Table {
     /// The rows with the columns of a declaration.
-    pub fn of<R>(
+    pub(crate) fn of<R>(
         caption: impl Into<String>,
         columns: &[ColumnOf<R>],
         rows: impl IntoIterator<Item = R>,
@@ -139,7 +132,7 @@ impl Table {
     }
 
     /// Removes a column.
-    pub fn remove(&mut self, name: &str) {
+    pub(crate) fn remove(&mut self, name: &str) {
         let Some(place) = self.columns.iter().position(|column| column.name == name) else {
             return;
         };
@@ -152,14 +145,14 @@ impl Table {
     }
 
     /// The words by which rows can be sorted.
-    pub fn orders(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn orders(&self) -> impl Iterator<Item = String> {
         let ordered = self.columns.iter().filter(|it| it.unit.is_some());
         ordered.map(Column::word)
     }
 
     /// Sorts the rows by the column with this word, the largest first and unknown values
     /// last. Returns whether there is such a column.
-    pub fn sort(&mut self, word: &str) -> bool {
+    pub(crate) fn sort(&mut self, word: &str) -> bool {
         let is_it = |column: &Column| column.unit.is_some() && column.word() == word;
         let Some(place) = self.columns.iter().position(is_it) else {
             return false;
@@ -174,7 +167,7 @@ impl Table {
     }
 
     /// Adds a row of sums.
-    pub fn add_up(&mut self) {
+    pub(crate) fn add_up(&mut self) {
         let sum = |(place, column): (usize, &Column)| match (place, column.unit) {
             (0, _) => Cell::text("SUM"),
             (_, Some(Unit::Count | Unit::Mebibytes | Unit::Watts)) => {

@@ -15,15 +15,15 @@ use super::{Block, Document, Fact, Finding};
 
 /// The room for a document, and what is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The letters in a line; `None`: any number.
-    pub width: Option<usize>,
+    pub(crate) width: Option<usize>,
     /// Whether tables have headings.
-    pub headings: bool,
+    pub(crate) headings: bool,
     /// Whether the title is the first line.
-    pub title: bool,
+    pub(crate) title: bool,
     /// The most notes; others are counted.
-    pub notes: usize,
+    pub(crate) notes: usize,
 }
 
 impl Default for Layout {
@@ -40,8 +40,7 @@ impl Default for Layout {
 
 /// The lines of a document. Between blocks is an empty line, except below a heading and
 /// between a table and its notes.
-#[must_use]
-pub fn lines(document: &Document, layout: &Layout) -> Vec<String> {
+pub(crate) fn lines(document: &Document, layout: &Layout) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     if layout.title {
         lines.push(escaped(&document.title).into_owned());

@@ -65,11 +65,7 @@ impl Decision {
         Self::read(cluster, hpa, &FlagArgs::default()).await
     }
 
-    async fn read(
-        cluster: &Cluster,
-        hpa: (&str, &str),
-        flags: &FlagArgs,
-    ) -> Result<Self, Failure> {
+    async fn read(cluster: &Cluster, hpa: (&str, &str), flags: &FlagArgs) -> Result<Self, Failure> {
         let reading = Reading::of(cluster, hpa, flags).await?;
         Ok(Self::new(reading, clock::now()))
     }
@@ -96,7 +92,7 @@ impl Decision {
 
     /// The verdict, what the controller wrote, and the arithmetic.
     #[must_use]
-    pub fn document(&self) -> Document {
+    pub(crate) fn document(&self) -> Document {
         let hpa = &self.reading.hpa;
         let mut document = Document::new(format!("{hpa}, {}", clock::now().date()));
         if let Some(text) = self.contradiction() {

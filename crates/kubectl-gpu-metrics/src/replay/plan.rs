@@ -59,7 +59,9 @@ impl Plan {
         }
         let [metric] = &*hpa.metrics else {
             let count = hpa.metrics.len();
-            return Err(format!("spec.metrics has {count} metrics: try one at a time"));
+            return Err(format!(
+                "spec.metrics has {count} metrics: try one at a time"
+            ));
         };
         let name = metric.source.name();
         let refused = |why| format!("spec.metrics[0]: {name} {why}");

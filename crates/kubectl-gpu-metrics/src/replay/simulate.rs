@@ -134,7 +134,11 @@ impl Metric {
             self.windowed.take(&readings, at);
             return;
         }
-        let gpus = if self.asked.is_sum { self.scale } else { capacity };
+        let gpus = if self.asked.is_sum {
+            self.scale
+        } else {
+            capacity
+        };
         self.windowed.take(&[(ALL, 100.0 * served / gpus)], at);
     }
 

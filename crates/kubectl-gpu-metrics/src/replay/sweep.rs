@@ -13,7 +13,11 @@ impl Plan {
     /// The same autoscaler with another target, in percent of each GPU.
     pub(crate) fn with_target(&self, percent: u32, gpus_per_pod: f64) -> Self {
         let mut plan = self.clone();
-        let gpus = if plan.metric.is_sum { gpus_per_pod } else { 1.0 };
+        let gpus = if plan.metric.is_sum {
+            gpus_per_pod
+        } else {
+            1.0
+        };
         let milli = Milli((f64::from(percent) * gpus * 1000.0).round() as i64);
         for metric in &mut plan.hpa.metrics {
             metric.target = match metric.target {

@@ -37,9 +37,7 @@ use super::document::Document;
 use super::process::interrupted;
 use super::terminal::print;
 use super::top::What;
-use frame::{
-    Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, Tab, WHY, WORKLOADS,
-};
+use frame::{Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, Tab, WHY, WORKLOADS};
 use guard::{Admission, Guard};
 use query::{Query, link};
 

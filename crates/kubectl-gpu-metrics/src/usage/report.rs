@@ -209,7 +209,10 @@ impl Report<'_> {
         let reported = Fact::new("GPU-hours of all reported GPUs", number(usage.reported));
         let held = [
             Fact::new("GPU-hours held", number(all.held())),
-            Fact::new("mean memory bandwidth utilisation of held GPUs", utilization),
+            Fact::new(
+                "mean memory bandwidth utilisation of held GPUs",
+                utilization,
+            ),
         ];
         document.facts(self.is_fleet.then_some(reported).into_iter().chain(held));
     }

@@ -87,7 +87,11 @@ mod tests {
         assert_eq!(written(&expected), given.join(" "));
         let none = parse(&[]).unwrap().or_defaults(35);
         assert_eq!(none, ControllerFlags::of_version(35));
-        for wrong in ["tolerance=-1", "tolerance=NaN", "downscale-stabilization=15"] {
+        for wrong in [
+            "tolerance=-1",
+            "tolerance=NaN",
+            "downscale-stabilization=15",
+        ] {
             let wrong = format!("--horizontal-pod-autoscaler-{wrong}");
             assert!(parse(&[&wrong]).is_none(), "{wrong}");
         }
