@@ -9,14 +9,13 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use serde_json::json;
-
 use findings::{Finding, Report, Severity, Skipped, codes};
 
 use super::Failure;
 use super::cluster::ClusterArgs;
-use super::document::{self, Document, text};
-use super::terminal::{Output, print};
+use super::document::text::Layout;
+use super::document::{self, Document};
+use super::terminal::{Output, print, say};
 
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
@@ -78,9 +77,7 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
         false => files(&args).await?,
     };
     let level = args.fail_on;
-    let success = report.looked && !report.has(level);
-    let page = page(&report, args.output, success);
-    print(&page);
+    say(&document(&report), args.output, Layout::default())?;
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
         (false, true) => Ok(()),
@@ -92,14 +89,7 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
 }
 
 fn explain(id: &str) -> Result<(), Failure> {
-    let Some(code) = codes::find(id) else {
-        let mut known: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
-        known.sort_unstable();
-        let known = known.join(", ");
-        return Err(Failure::Usage(format!(
-            "{id} is not a code: the codes are {known}"
-        )));
-    };
+    let code = codes::find(id).ok_or_else(|| Failure::Usage(format!("{id} is not a code")))?;
     print(code.page.trim_end());
     Ok(())
 }
@@ -183,17 +173,6 @@ fn of_skipped(it: &Skipped) -> document::Finding {
         command: None,
         more: None,
         consequences: Vec::new(),
-    }
-}
-
-fn page(report: &Report, output: Output, success: bool) -> String {
-    match output {
-        Output::Json => {
-            let mut value = json!(report);
-            value["success"] = success.into();
-            serde_json::to_string_pretty(&value).unwrap_or_default()
-        }
-        Output::Text => text::lines(&document(report), &text::Layout::default()).join("\n"),
     }
 }
 
