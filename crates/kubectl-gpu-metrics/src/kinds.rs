@@ -4,7 +4,6 @@ use apimachinery::kinds::{Kind, Kinds};
 use cluster_checks::paths::{encode, within};
 use cluster_state::error::CallError;
 use cluster_state::served;
-use findings::names::hint;
 
 use super::Failure;
 use super::cluster::Cluster;
@@ -62,8 +61,7 @@ pub(super) fn path(kind: &Kind, namespace: Option<&str>, name: &str) -> String {
 /// The kind with this name: plural, singular, short name or kind, with or without its
 /// group. Kinds that not every cluster has are looked up in discovery.
 pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure> {
-    let known = known();
-    if let Some(kind) = known.of_request(word) {
+    if let Some(kind) = known().of_request(word) {
         return Ok(kind.clone());
     }
     let served = match served::kinds(&cluster.client).await {
@@ -72,16 +70,8 @@ pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure>
         Err(CallError::NotFound(_)) => Kinds::default(),
         Err(error) => return Err(Failure::Failed(error.to_string())),
     };
-    served.of_request(word).cloned().ok_or_else(|| {
-        let kinds = known.iter().chain(served.iter());
-        let names = kinds.flat_map(|kind| {
-            let short = kind.short.iter().map(|it| &**it);
-            [&*kind.plural, &*kind.singular].into_iter().chain(short)
-        });
-        let words = names.chain(["external"]);
-        let meant = hint(word, words);
-        Failure::Usage(format!("this cluster has no kind {word}{meant}"))
-    })
+    let found = served.of_request(word).cloned();
+    found.ok_or_else(|| Failure::Usage(format!("this cluster has no kind {word}")))
 }
 
 #[cfg(test)]

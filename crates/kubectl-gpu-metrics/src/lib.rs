@@ -14,19 +14,6 @@
 //!
 //!  all but check, the pages of ui ─► document ─► text, HTML or JSON
 //! ```
-//!
-//! ```
-//! use clap::Parser;
-//! use kubectl_gpu_metrics::top::TopArgs;
-//!
-//! #[derive(Parser)]
-//! struct Command {
-//!     #[command(flatten)]
-//!     top: TopArgs,
-//! }
-//!
-//! assert!(Command::try_parse_from(["top", "pods", "--namespace", "team"]).is_ok());
-//! ```
 
 pub mod backtest;
 pub mod check;

@@ -80,7 +80,7 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     let namespace = args.cluster.namespace.as_deref();
     let namespace = namespace.or(history.cluster.as_ref().map(|it| &*it.namespace));
     let mut plans: Vec<Plan> = Vec::new();
-    for (_, hpa, file) in objects {
+    for (hpa, file) in objects {
         let name = hpa.name.clone();
         let plan = Plan::read(hpa, namespace.unwrap_or("default"));
         let plan = plan.map_err(|why| Failure::Usage(format!("{file}: {name}: {why}")))?;

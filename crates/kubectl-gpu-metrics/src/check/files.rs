@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
 use ::hpa::{Hpa, manifest};
@@ -97,11 +96,8 @@ fn unpacked(mut document: Value) -> Vec<Value> {
     }
 }
 
-/// The HPAs of some files, as they are written and as their controller sees them, each
-/// with the name of its file.
-pub(crate) fn autoscalers(
-    paths: &[PathBuf],
-) -> Result<Vec<(HorizontalPodAutoscaler, Hpa, String)>, Failure> {
+/// The HPAs of some files, each with the name of its file.
+pub(crate) fn autoscalers(paths: &[PathBuf]) -> Result<Vec<(Hpa, String)>, Failure> {
     let (files, broken) = read(paths);
     if let Some(Skipped { what, reason, .. }) = broken.first() {
         return Err(Failure::Unchecked(format!("{what}: {reason}")));
@@ -113,8 +109,7 @@ pub(crate) fn autoscalers(
             let hpa = autoscaler(document);
             let failed =
                 |why| Failure::Usage(format!("{}: {}: {why}", file.path, object(document)));
-            let (object, hpa) = hpa.map_err(failed)?;
-            found.push((object, hpa, file.path.clone()));
+            found.push((hpa.map_err(failed)?, file.path.clone()));
         }
     }
     Ok(found)
@@ -183,7 +178,7 @@ impl<'f> Checks<'f> {
         let error = read.as_ref().err().map(String::as_str);
         let refused = hpa::refused(&object(document), version, self.served.minor, error);
         self.report.findings.extend(refused);
-        if let Ok((_, mut hpa)) = read {
+        if let Ok(mut hpa) = read {
             if hpa.namespace.is_empty() {
                 "default".clone_into(&mut hpa.namespace);
             }
@@ -332,8 +327,8 @@ fn object(document: &Value) -> String {
 }
 
 /// An HPA of `autoscaling/v2`, or of the older `v2beta2` with the same fields.
-fn autoscaler(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
+fn autoscaler(document: &Value) -> Result<Hpa, String> {
     let mut document = document.clone();
     document["apiVersion"] = "autoscaling/v2".into();
-    manifest::read(&document)
+    manifest::read(&document).map(|(_, hpa)| hpa)
 }

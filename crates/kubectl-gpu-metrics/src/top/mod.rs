@@ -20,10 +20,6 @@ use read::Found;
 /// The most notes that are printed below the table; the others are counted.
 const MOST_NOTES: usize = 4;
 
-/// The note below a row of sums over holders.
-const SHARED: &str =
-    "a GPU that several objects hold counts in the row of each, and several times in SUM";
-
 const EXAMPLES: &str = "Examples:
   kubectl gpu-metrics top pods -n ml
   kubectl gpu-metrics top workloads -A --sort-by idle --sum
@@ -163,8 +159,6 @@ pub(super) fn document(mut found: Found, args: &TopArgs) -> Result<Document, Fai
         What::Gpus => gpus(&mut found, args),
         _ => objects(&mut found, args),
     };
-    let is_shared = args.sum && args.what != What::Nodes && !table.rows.is_empty();
-    found.notes.extend(is_shared.then(|| SHARED.to_owned()));
     document.table(arranged(table, args)?);
     document.notes(found.notes);
     Ok(document)
