@@ -90,7 +90,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         let pods = says(lab, &["top", "pods", "-n", TEAM]);
         let row = pods.lines().find(|line| line.starts_with("waiting "));
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
-        let is_unknown = cells.len() == 12 && cells[1..].iter().all(|cell| *cell == "–");
+        let is_unknown = cells.len() == 7 && cells[1..].iter().all(|cell| *cell == "–");
         let reason = pods.contains("team/waiting");
         ok_if(is_unknown && reason, &pods)
     });

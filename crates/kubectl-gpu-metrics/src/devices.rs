@@ -13,7 +13,7 @@ pub(super) const OF_LISTS: [&str; 2] = ["memoryUtilization", "idleFor"];
 
 columns! {
     pub(super) DEVICES: DeviceReport;
-    "node", "NODE", "node of the GPU" [rank(2)] => |gpu| node(gpu);
+    "node", "NODE", "node of the GPU" [] => |gpu| node(gpu);
     "uuid", "UUID", "UUID, with the MIG instance" [] => |gpu| Cell::text(uuid(gpu));
     "state", "STATE", "what it does now, or its reading at the last instant; free: no pod holds it"
         [] => state;
@@ -21,21 +21,21 @@ columns! {
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation at the newest instant; not memory in use"
         [unit(Unit::Percent)] => |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu));
     "idleFor", "IDLE FOR", "time since it was active"
-        [unit(Unit::Seconds), rank(1)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
-    "readings", "WINDOW", "its reading at each instant" [rank(3)] => |gpu| Cell::Instants {
+        [unit(Unit::Seconds)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
+    "readings", "WINDOW", "its reading at each instant" [wide()] => |gpu| Cell::Instants {
         values: gpu.readings.iter().map(|reading| reading.number).collect(),
         unit: Unit::Plain,
     };
     "model", "MODEL", "model that DCGM reports"
-        [rank(4)] => |gpu| text(gpu.model.as_ref(), "the exporter reports no model");
+        [wide()] => |gpu| text(gpu.model.as_ref(), "the exporter reports no model");
     "field", "FIELD", "the field of its readings"
-        [rank(5)] => |gpu| text(gpu.field.as_ref(), "no field of it is known");
+        [wide()] => |gpu| text(gpu.field.as_ref(), "no field of it is known");
     "ownerLabels", "PODS NAMED BY", "the labels that name the pod"
-        [rank(6)] => |gpu| text(gpu.owner_labels.as_ref(), "no label names a pod");
+        [wide()] => |gpu| text(gpu.owner_labels.as_ref(), "no label names a pod");
     "scrapeSeconds", "SCRAPED EVERY", "its scrape interval"
-        [unit(Unit::Seconds), rank(7)] => |gpu| Cell::number(gpu.scrape_seconds, Unit::Seconds);
+        [unit(Unit::Seconds), wide()] => |gpu| Cell::number(gpu.scrape_seconds, Unit::Seconds);
     "freshSeconds", "VALID FOR", "how long a reading is valid"
-        [unit(Unit::Seconds), rank(8)] => |gpu| Cell::number(gpu.fresh_seconds, Unit::Seconds);
+        [unit(Unit::Seconds), wide()] => |gpu| Cell::number(gpu.fresh_seconds, Unit::Seconds);
 }
 
 fn node(gpu: &DeviceReport) -> Cell {

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use terminal_size::{Width, terminal_size};
 
 use apimachinery::letters::escaped;
 
@@ -17,6 +16,8 @@ pub enum Output {
     /// For people
     #[default]
     Text,
+    /// For people, with all columns
+    Wide,
     /// Everything, for programs
     Json,
 }
@@ -34,13 +35,12 @@ pub(super) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{}", shown(text));
 }
 
-/// Prints a document, as wide as the terminal.
+/// Prints a document.
 pub(super) fn say(document: &Document, output: Output, layout: Layout) -> Result<(), Failure> {
-    let width = terminal_size().map(|(Width(columns), _)| usize::from(columns));
-    let width = width.filter(|columns| *columns > 0);
+    let wide = output == Output::Wide;
     print(&match output {
         Output::Json => serde_json::to_string_pretty(&json::value(document))?,
-        Output::Text => lines(document, &Layout { width, ..layout }).join("\n"),
+        Output::Text | Output::Wide => lines(document, &Layout { wide, ..layout }).join("\n"),
     });
     Ok(())
 }

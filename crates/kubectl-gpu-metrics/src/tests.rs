@@ -73,7 +73,7 @@ pub(crate) fn changed(name: &str, document: &Document) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden");
     let layout = Layout {
         title: true,
-        width: Some(140),
+        wide: true,
         ..Layout::default()
     };
     let page = content(document, &Pages).into_string();

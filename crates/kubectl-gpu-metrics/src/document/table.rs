@@ -17,8 +17,8 @@ pub(crate) struct Column {
     /// The unit of its numbers. The symbol stands in the heading, numbers are on the right.
     /// Rows may be sorted by a column with a unit, the largest first.
     pub(crate) unit: Option<Unit>,
-    /// A narrow terminal leaves out the columns with the largest rank first; 0: never.
-    pub(crate) rank: u8,
+    /// Whether text has it with `-o wide` only.
+    pub(crate) is_wide: bool,
 }
 
 impl Column {
@@ -32,7 +32,7 @@ impl Column {
             heading: Cow::Borrowed(heading),
             meaning: Cow::Borrowed(meaning),
             unit: None,
-            rank: 0,
+            is_wide: false,
         }
     }
 
@@ -41,9 +41,9 @@ impl Column {
         self
     }
 
-    /// A narrow terminal leaves it out; those with the largest rank first.
-    pub(crate) const fn rank(mut self, rank: u8) -> Self {
-        self.rank = rank;
+    /// Text has it with `-o wide` only.
+    pub(crate) const fn wide(mut self) -> Self {
+        self.is_wide = true;
         self
     }
 

@@ -16,8 +16,8 @@ use super::{Block, Document, Fact, Finding};
 /// The room for a document, and what is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The letters in a line; `None`: any number.
-    pub(crate) width: Option<usize>,
+    /// Whether tables have all columns.
+    pub(crate) wide: bool,
     /// Whether tables have headings.
     pub(crate) headings: bool,
     /// Whether the title is the first line.
@@ -27,10 +27,10 @@ pub(crate) struct Layout {
 }
 
 impl Default for Layout {
-    /// All of it, without the title.
+    /// All blocks, without the title and the columns of `-o wide`.
     fn default() -> Self {
         Self {
-            width: None,
+            wide: false,
             headings: true,
             title: false,
             notes: usize::MAX,
@@ -141,52 +141,29 @@ fn of_finding(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// A table with as many columns as fit. If the rest is still too wide, cells have several
-/// lines.
 fn of_table(table: &Table, layout: &Layout) -> Vec<String> {
-    let mut columns: Vec<usize> = (0..table.columns.len()).collect();
-    loop {
-        let declared: Vec<&Column> = columns.iter().map(|it| &table.columns[*it]).collect();
-        let row = |row: &Vec<Cell>| {
-            let cells = columns.iter().filter_map(|place| row.get(*place));
-            let cells = cells.zip(&declared);
-            cells.map(|(cell, column)| column.shown(cell)).collect()
-        };
-        let headings = declared.iter().map(|it| it.title()).collect();
-        let headings = Some(headings).filter(|_| layout.headings);
-        let rows = table.rows.iter().chain(&table.sums).map(row);
-        let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
-        let numeric: Vec<bool> = declared.iter().map(|it| it.unit.is_some()).collect();
-        let lines = aligned(&rows, &numeric);
-        let width = match layout.width {
-            Some(width) if lines.iter().any(|line| line.chars().count() > width) => width,
-            _ => return lines,
-        };
-        let rank = |place: &usize| table.columns[*place].rank;
-        let least = columns.iter().copied().max_by_key(rank);
-        match least.filter(|place| rank(place) > 0) {
-            Some(least) => columns.retain(|place| *place != least),
-            None => return within(&rows, &numeric, Some(width)),
-        }
-    }
+    let columns = table.columns.iter().enumerate();
+    let columns: Vec<(usize, &Column)> = columns
+        .filter(|(_, column)| layout.wide || !column.is_wide)
+        .collect();
+    let row = |row: &Vec<Cell>| {
+        let cells = columns.iter();
+        let cells = cells.filter_map(|(place, column)| Some(column.shown(row.get(*place)?)));
+        cells.collect()
+    };
+    let headings = columns.iter().map(|(_, it)| it.title()).collect();
+    let headings = Some(headings).filter(|_| layout.headings);
+    let rows = table.rows.iter().chain(&table.sums).map(row);
+    let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
+    let numeric: Vec<bool> = columns.iter().map(|(_, it)| it.unit.is_some()).collect();
+    aligned(&rows, &numeric)
 }
 
 /// Rows as lines; columns of numbers are right-aligned.
 fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
-    within(rows, numeric, None)
-}
-
-fn within(rows: &[Vec<String>], numeric: &[bool], width: Option<usize>) -> Vec<String> {
     let mut table = comfy_table::Table::new();
     table.load_style(NOTHING);
-    table.set_content_arrangement(match width {
-        Some(_) => ContentArrangement::Dynamic,
-        None => ContentArrangement::Disabled,
-    });
-    let width = width.and_then(|it| u16::try_from(it).ok());
-    if let Some(width) = width {
-        table.set_width(width);
-    }
+    table.set_content_arrangement(ContentArrangement::Disabled);
     for row in rows {
         table.add_row(row.iter().map(|cell| escaped(cell)));
     }
@@ -217,10 +194,17 @@ mod tests {
             cell: |row| Cell::known(row.1, Unit::Percent, "unknown"),
         },
         ColumnOf {
-            column: Column::new("model", "MODEL", "").rank(1),
+            column: Column::new("model", "MODEL", "").wide(),
             cell: |_| Cell::text("H100"),
         },
     ];
+
+    const WIDE: Layout = Layout {
+        wide: true,
+        headings: true,
+        title: false,
+        notes: usize::MAX,
+    };
 
     fn written(rows: &[(&'static str, Option<f64>)], layout: &Layout) -> Vec<String> {
         let mut document = Document::new("GPUs");
@@ -232,7 +216,7 @@ mod tests {
     #[test]
     fn numbers_and_unknown_values_are_right_aligned_in_the_unit_of_the_heading() {
         assert_eq!(
-            written(&[("a", Some(5.0)), ("long", None)], &Layout::default()),
+            written(&[("a", Some(5.0)), ("long", None)], &WIDE),
             [
                 "NAME  GPU %  MODEL",
                 "a       5.0  H100",
@@ -246,7 +230,7 @@ mod tests {
     fn a_name_stays_in_its_line_and_moves_no_cursor() {
         let rows = [("a\nb\u{202e}", Some(5.0))];
         let lines = written(&rows, &Layout::default());
-        assert_eq!(lines[1], r"a\u000ab\u202e    5.0  H100");
+        assert_eq!(lines[1], r"a\u000ab\u202e    5.0");
         let mut document = Document::new("\u{1b}[2J");
         document.verdict(Severity::Error, "a\u{1b}b");
         document.text("c\rd\ne");
@@ -257,28 +241,5 @@ mod tests {
         let lines = self::lines(&document, &title);
         let shown = [r"\u001b[2J", "", r"× a\u001bb", "", r"c\u000dd", "e"];
         assert_eq!(lines, shown);
-    }
-
-    #[test]
-    fn a_narrow_terminal_has_fewer_columns_and_then_cells_of_several_lines() {
-        let rows = [("embedder-5f-x", Some(62.0)), ("é", None)];
-        let narrow = |width| {
-            let layout = Layout {
-                width: Some(width),
-                ..Layout::default()
-            };
-            written(&rows, &layout)
-        };
-        assert_eq!(narrow(27)[1], "embedder-5f-x   62.0  H100");
-        assert_eq!(narrow(22)[1], "embedder-5f-x   62.0");
-        let lines = narrow(18);
-        assert_eq!(lines.len(), 5, "{lines:?}");
-        assert!(
-            lines.iter().all(|line| line.chars().count() <= 18),
-            "{lines:?}"
-        );
-        for width in 0..9 {
-            narrow(width);
-        }
     }
 }

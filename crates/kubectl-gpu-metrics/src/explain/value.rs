@@ -119,7 +119,7 @@ fn instants(said: &Explanation, unit: Unit, document: &mut Document) {
         let column = Column {
             heading: heading.into(),
             name: device.uuid.clone().into(),
-            ..Column::new("", "", "").rank(1)
+            ..Column::new("", "", "")
         };
         table.columns.push(column);
         for (place, row) in table.rows.iter_mut().enumerate() {

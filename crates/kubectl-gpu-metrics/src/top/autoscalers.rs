@@ -22,20 +22,20 @@ columns! {
         let health = Health::of(it);
         Cell::verdict(severity(&health), health.to_string())
     };
-    "value", "VALUE", "value of its first metric" [unit(Unit::Plain), rank(1)] => value;
-    "target", "TARGET", "target of its first metric" [unit(Unit::Plain), rank(2)] => target;
+    "value", "VALUE", "value of its first metric" [unit(Unit::Plain)] => value;
+    "target", "TARGET", "target of its first metric" [unit(Unit::Plain)] => target;
     "replicas", "REPLICAS", "current replicas"
         [unit(Unit::Count)] => |it| count(it.status.replicas);
     "desired", "DESIRED", "replicas that the controller wants, within its bounds"
         [unit(Unit::Count)] => |it| count(it.status.desired);
-    "min", "MIN", "minReplicas" [unit(Unit::Count), rank(4)] => |it| count(Some(it.min));
-    "max", "MAX", "maxReplicas" [unit(Unit::Count), rank(3)] => |it| count(Some(it.max));
-    "metrics", "METRICS", "its metrics, the first one first" [rank(5)] => |it| {
+    "min", "MIN", "minReplicas" [unit(Unit::Count), wide()] => |it| count(Some(it.min));
+    "max", "MAX", "maxReplicas" [unit(Unit::Count), wide()] => |it| count(Some(it.max));
+    "metrics", "METRICS", "its metrics, the first one first" [wide()] => |it| {
         let names = it.metrics.iter().map(|metric| metric.source.name());
         Cell::text(names.collect::<Vec<_>>().join(", "))
     };
     "scales", "SCALES", "the object whose replicas it sets"
-        [rank(6)] => |it| Cell::text(format!("{}/{}", it.scaled.kind, it.scaled.name));
+        [wide()] => |it| Cell::text(format!("{}/{}", it.scaled.kind, it.scaled.name));
 }
 
 fn value(hpa: &Hpa) -> Cell {

@@ -29,25 +29,25 @@ columns! {
     "held", "HELD", "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it"
         [unit(Unit::Count)] => |row| known(row, row.item.held, Unit::Count);
     "active", "ACTIVE", "held GPUs with a memory bandwidth utilisation above 0, mean over the window"
-        [unit(Unit::Count), rank(3)] => |row| known(row, row.item.active, Unit::Count);
+        [unit(Unit::Count)] => |row| known(row, row.item.active, Unit::Count);
     "idle", "IDLE", "held GPUs that are not active, mean over the window"
-        [unit(Unit::Count), rank(2)] => |row| known(row, row.item.idle, Unit::Count);
+        [unit(Unit::Count)] => |row| known(row, row.item.idle, Unit::Count);
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation of the active GPUs, mean over the window; not memory in use"
         [unit(Unit::Percent)] => |row| known(row, row.item.memory_utilization, Unit::Percent);
     "memoryUtilizationNow", "NOW", "MEM BW % at the newest instant"
         [unit(Unit::Percent)] => |row| known(row, row.item.memory_utilization_now, Unit::Percent);
     "gpuUtilization", "GPU", "GPU utilisation of the GPUs on which it is above 0, mean over the window"
-        [unit(Unit::Percent), rank(5)] => |row| known(row, row.item.gpu_utilization, Unit::Percent);
+        [unit(Unit::Percent), wide()] => |row| known(row, row.item.gpu_utilization, Unit::Percent);
     "memoryUsed", "MEM USED", "framebuffer memory in use, sum of the GPUs, mean over the window"
-        [unit(Unit::Mebibytes), rank(6)] => |row| known(row, row.item.memory_used, Unit::Mebibytes);
+        [unit(Unit::Mebibytes), wide()] => |row| known(row, row.item.memory_used, Unit::Mebibytes);
     "power", "POWER", "power, sum of the GPUs, mean over the window; for nodes, of free GPUs too"
-        [unit(Unit::Watts), rank(7)] => |row| known(row, row.item.power, Unit::Watts);
+        [unit(Unit::Watts), wide()] => |row| known(row, row.item.power, Unit::Watts);
     "idleFor", "IDLE FOR", "time since one of the held GPUs was active; 0s: one is active; 5m+: five minutes or longer"
-        [unit(Unit::Seconds), rank(1)] => |row| idle_for(row.item.idle_since, reason(row));
+        [unit(Unit::Seconds)] => |row| idle_for(row.item.idle_since, reason(row));
     "ageSeconds", "SAMPLE AGE", "time since the newest sample"
-        [unit(Unit::Seconds), rank(4)] => |row| known(row, row.item.age_seconds, Unit::Seconds);
+        [unit(Unit::Seconds), wide()] => |row| known(row, row.item.age_seconds, Unit::Seconds);
     "memoryUtilizationInstants", "WINDOW", "MEM BW % at each instant of the window, in eighths of 100; ·: unknown"
-        [rank(8)] => |row| Cell::Instants { values: row.item.memory_utilization_instants.clone(), unit: Unit::Percent };
+        [wide()] => |row| Cell::Instants { values: row.item.memory_utilization_instants.clone(), unit: Unit::Percent };
 }
 
 /// The columns for `--help`.

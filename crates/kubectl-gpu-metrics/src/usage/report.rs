@@ -77,11 +77,11 @@ columns! {
         let pod = span.holding.pod.as_ref();
         Cell::text(pod.map_or("", |(_, name)| name))
     };
-    "node", "NODE", "" [rank(1)] => |(span, _)| {
+    "node", "NODE", "" [] => |(span, _)| {
         let node = span.node.as_deref();
         node.map_or_else(|| Cell::absent("no label names it"), Cell::text)
     };
-    "gpu", "GPU", "" [rank(2)] => |(span, _)| {
+    "gpu", "GPU", "" [] => |(span, _)| {
         let device = &span.holding.device;
         match &device.instance {
             Some(instance) => Cell::text(format!("{} MIG {instance}", device.uuid)),
