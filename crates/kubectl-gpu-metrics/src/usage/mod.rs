@@ -131,9 +131,9 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         By::Namespace | By::Node => Owners::default(),
         _ => Owners::read(history, ends, namespace, label).await?,
     };
-    let mut tally = Tally::new(period);
+    let mut tally = Tally::new(period.step);
     // A pod holds a GPU until two scrapes in a row do not name it.
-    let take = |range, rows| tally.take(&rows, range);
+    let take = |_, rows| tally.take(&rows);
     history
         .each_of_devices(&queries, 2 * scrape, period, take)
         .await?;
@@ -152,5 +152,5 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         is_fleet: namespace.is_none(),
         how,
     };
-    Ok(report.document(&tally.finish()))
+    Ok(report.document(&tally.usage))
 }

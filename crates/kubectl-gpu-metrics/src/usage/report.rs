@@ -12,7 +12,7 @@ use crate::history::rows::Holding;
 
 use super::By;
 use super::price::Prices;
-use super::tally::{GpuHours, Held, IdleSpan, Usage};
+use super::tally::{GpuHours, Held, Usage};
 
 const UNKNOWN: &str = "unknown";
 const NO_READING: &str = "no reading is valid";
@@ -64,50 +64,12 @@ fn money(money: Option<f64>) -> Cell {
     Cell::known(money, Unit::Count, "a model has no price")
 }
 
-/// An idle span with the names of its times.
-type SpanRow = (IdleSpan, Period);
-
-columns! {
-    SPANS: SpanRow;
-    "namespace", "NAMESPACE", "" [] => |(span, _)| {
-        let pod = span.holding.pod.as_ref();
-        Cell::text(pod.map_or("", |(namespace, _)| namespace))
-    };
-    "name", "POD", "" [] => |(span, _)| {
-        let pod = span.holding.pod.as_ref();
-        Cell::text(pod.map_or("", |(_, name)| name))
-    };
-    "node", "NODE", "" [] => |(span, _)| {
-        let node = span.node.as_deref();
-        node.map_or_else(|| Cell::absent("no label names it"), Cell::text)
-    };
-    "gpu", "GPU", "" [] => |(span, _)| {
-        let device = &span.holding.device;
-        match &device.instance {
-            Some(instance) => Cell::text(format!("{} MIG {instance}", device.uuid)),
-            None => Cell::text(&*device.uuid),
-        }
-    };
-    "from", "FROM", "" [] => |(span, of)| Cell::text(of.time(span.instants.start).date());
-    "lasted", "IDLE FOR", "" [unit(Unit::Seconds)] => |(span, of)| {
-        let seconds = of.step.as_secs_f64() * span.instants.len() as f64;
-        Cell::number(seconds, Unit::Seconds)
-    };
-    "gpuHours", "GPU-HOURS", "" [unit(Unit::Count)] => |(span, _)| {
-        Cell::number(span.gpu_hours, Unit::Count)
-    };
-}
-
 impl Report<'_> {
     pub(super) fn document(&self, usage: &Usage) -> Document {
         let rows = self.rows(usage);
         let mut document = Document::new("Usage of GPUs");
         self.add_sums(&mut document, usage, &rows);
         document.table(self.table(rows));
-        let spans = usage.idle_spans.iter().cloned();
-        let spans = spans.map(|span| (span, self.period));
-        document.heading("Largest idle spans");
-        document.table(Table::of("Largest idle spans", SPANS, spans));
         let owners = matches!(self.by, By::Workload).then(|| self.evidence(usage));
         let notes = [self.how.clone()].into_iter();
         document.notes(notes.chain(owners.into_iter().flatten()));
