@@ -261,7 +261,7 @@ async fn owners_are_named_worst_first_and_unknown_ones_are_unknown() {
     for said in [
         "held GPU-hours were idle",
         "by kube_pod_owner",
-        "Owners of 4 pods are unknown",
+        "Of 4 pods they are unknown",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }

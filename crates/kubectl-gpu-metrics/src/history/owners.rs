@@ -59,7 +59,7 @@ impl Evidence {
 /// The owners of pods.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    evidence: Evidence,
+    pub(crate) evidence: Evidence,
     of_pods: HashMap<Named, Workload>,
     /// The value of the label that was asked for.
     labels: HashMap<Named, Arc<str>>,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Table, columns};
 use crate::document::{Block, Document, Fact, Severity};
-use crate::history::owners::{Evidence, Named, Owners};
+use crate::history::owners::{Named, Owners};
 use crate::history::period::Period;
 use crate::history::rows::Holding;
 
@@ -72,7 +72,7 @@ impl Report<'_> {
         document.table(self.table(rows));
         let owners = matches!(self.by, By::Workload).then(|| self.evidence(usage));
         let notes = [self.how.clone()].into_iter();
-        document.notes(notes.chain(owners.into_iter().flatten()));
+        document.notes(notes.chain(owners));
         document
     }
 
@@ -104,21 +104,15 @@ impl Report<'_> {
     }
 
     /// How the owners of pods are known.
-    fn evidence(&self, usage: &Usage) -> Vec<String> {
+    fn evidence(&self, usage: &Usage) -> String {
         let pods: BTreeSet<&Named> = usage.held.keys().filter_map(|it| it.pod.as_ref()).collect();
-        let mut counts: BTreeMap<Option<Evidence>, usize> = BTreeMap::new();
-        for pod in pods {
-            let known = self.owners.of(pod).map(|(_, evidence)| evidence);
-            *counts.entry(known).or_default() += 1;
-        }
-        let sentence = |(known, count): (Option<Evidence>, usize)| match known {
-            Some(known) => format!("Owners of {count} pods are known {}.", known.words()),
-            None => format!(
-                "Owners of {count} pods are unknown: scrape kube-state-metrics, or let the user \
-                 list pods, ReplicaSets and Jobs."
-            ),
-        };
-        counts.into_iter().map(sentence).collect()
+        let unknown = pods.iter().filter(|it| self.owners.of(it).is_none());
+        format!(
+            "Owners of pods are known {}. Of {} pods they are unknown: scrape \
+             kube-state-metrics, or let the user list pods, ReplicaSets and Jobs.",
+            self.owners.evidence.words(),
+            unknown.count()
+        )
     }
 
     /// Namespace and name of the owner of what a pod held.
