@@ -12,7 +12,6 @@ use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
 use configuration::{Config, Flags};
-use findings::codes::OF_TARGETS;
 use findings::hpa::ServedMetrics;
 use findings::peers;
 use findings::{Finding, Report, Skipped, config, hpa};
@@ -154,26 +153,19 @@ impl<'f> Checks<'f> {
             None if has_section => {
                 self.configuration(CONFIGURATION, &file.path, &file.text);
             }
-            Some("HorizontalPodAutoscaler") => return self.autoscaler(file, document),
-            Some("ScaledObject") => {
-                let what = format!("triggers of {}", object(document));
-                let reason = "KEDA asks for them, not kube-apiserver";
-                let remedy = "check the metric of a metrics-api trigger: docs/migrate/keda.md";
-                return self.skip(what, reason, remedy);
+            // It scales on CPU only: no metric of this server is in it.
+            Some("HorizontalPodAutoscaler") if document["apiVersion"] == "autoscaling/v1" => {
+                return false;
             }
+            Some("HorizontalPodAutoscaler") => self.autoscaler(file, document),
             Some("ConfigMap") => return self.config_map(document),
             _ => return false,
         }
         true
     }
 
-    fn autoscaler(&mut self, file: &'f File, document: &Value) -> bool {
+    fn autoscaler(&mut self, file: &'f File, document: &Value) {
         let version = document["apiVersion"].as_str();
-        if version == Some("autoscaling/v1") {
-            let reason = "autoscaling/v1 scales on CPU only";
-            let remedy = "no action is needed: no metric of this server is in it";
-            return self.skip(object(document), reason, remedy);
-        }
         let read = autoscaler(document);
         let error = read.as_ref().err().map(String::as_str);
         let refused = hpa::refused(&object(document), version, self.served.minor, error);
@@ -184,14 +176,6 @@ impl<'f> Checks<'f> {
             }
             self.hpas.push((hpa, &file.path));
         }
-        true
-    }
-
-    /// Records a document that is not checked.
-    fn skip(&mut self, what: String, reason: &str, remedy: &str) -> bool {
-        let skipped = Skipped::new(what, reason, remedy);
-        self.report.skipped.insert(skipped);
-        false
     }
 
     fn config_map(&mut self, document: &Value) -> bool {
@@ -275,14 +259,6 @@ impl<'f> Checks<'f> {
                 names.join(", ")
             );
             report.checked.push(served);
-        }
-        if !hpas.is_empty() {
-            let skipped = Skipped::new(
-                "the scale targets of HPAs",
-                "files do not show them",
-                "check the cluster too: check -n NAMESPACE",
-            );
-            report.skipped.insert(skipped.of(OF_TARGETS));
         }
         let in_file = |mut finding: Finding, path: &str| {
             finding.file = Some(path.to_owned());
