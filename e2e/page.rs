@@ -97,7 +97,7 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
         "the token stays in the address"
     );
     inspect(&browser, origin(&url), &PAGES);
-    // From a workload to its explanation, to the explanation of another metric, and to a check.
+    // From a workload to its explanation, and to a check.
     browser.open(&format!("{}workloads", origin(&url)));
     browser.run("document.querySelector('tbody th a').click()");
     browser.await_true("return document.querySelectorAll('figure svg polyline').length > 0");
@@ -106,8 +106,6 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
         "{}",
         browser.text("main")
     );
-    browser.run("document.querySelector('#metric').value = 'gpu_held_count'; document.querySelector('main form').submit()");
-    browser.await_true("return document.querySelector('h1').innerText.includes('gpu_held_count')");
     let why = browser.run("return location.href.split('/').pop()");
     inspect(
         &browser,

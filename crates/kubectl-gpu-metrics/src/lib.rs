@@ -12,7 +12,7 @@
 //!  usage ─────────────┤
 //!  backtest ─ replay ─┴─► history ─► Prometheus
 //!
-//!  all but check, the pages of ui ─► document ─► text, HTML or JSON
+//!  all, and the pages of ui ─► document ─► text, HTML or JSON
 //! ```
 
 pub mod backtest;

@@ -12,9 +12,6 @@ use super::{Block, Document, Fact, Finding, Verdict};
 /// The most letters of a cell that never breaks into lines.
 const SHORT: usize = 40;
 
-/// The most notes that are shown at once; the others are behind a line that opens.
-const FEW: usize = 6;
-
 /// The addresses of the pages that a document links to.
 pub(crate) trait Addresses {
     /// The page of an object. The resource `checks` has the codes of findings.
@@ -29,14 +26,13 @@ pub(crate) trait Addresses {
 /// The blocks of a document. Its title is for the frame of the page.
 pub(crate) fn content(document: &Document, addresses: &impl Addresses) -> Markup {
     html! {
-        @for (place, block) in document.blocks.iter().enumerate() {
-            @if !block.is_empty() { (of_block(block, place, addresses)) }
+        @for block in document.blocks.iter().filter(|it| !it.is_empty()) {
+            (of_block(block, addresses))
         }
     }
 }
 
-/// `place` tells blocks of a document apart that can be opened.
-fn of_block(block: &Block, place: usize, addresses: &impl Addresses) -> Markup {
+fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
     html! {
         @match block {
             Block::Heading(text) => h2 { (text) },
@@ -44,7 +40,7 @@ fn of_block(block: &Block, place: usize, addresses: &impl Addresses) -> Markup {
             Block::Verdict(it) => p class={ "verdict " (it.severity.name()) } { (verdict(it)) },
             Block::Facts(facts) => dl.facts { @for fact in facts { (of_fact(fact, addresses)) } },
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
-            Block::Notes(notes) => (of_notes(notes, place)),
+            Block::Notes(notes) => ul.notes { @for note in notes { li { (note) } } },
             Block::Table(table) => (of_table(table, addresses)),
             Block::Series(series) => (figure(series)),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
@@ -68,19 +64,6 @@ fn of_fact(fact: &Fact, addresses: &impl Addresses) -> Markup {
             dd class=[fact.cell.value().map(|_| "n")] {
                 (value(&fact.cell, &fact.label, addresses))
                 @if let Some(reason) = reason { " " small { (reason) } }
-            }
-        }
-    }
-}
-
-fn of_notes(notes: &[String], place: usize) -> Markup {
-    let (first, others) = notes.split_at(notes.len().min(FEW));
-    html! {
-        ul.notes { @for note in first { li { (note) } } }
-        @if !others.is_empty() {
-            details id=(format!("more-{place}")) {
-                summary { "more: " (others.len()) }
-                ul.notes { @for note in others { li { (note) } } }
             }
         }
     }
@@ -278,10 +261,8 @@ mod tests {
         document
             .blocks
             .push(Block::Findings(vec![finding("GM102", vec![below])]));
-        document.notes((0..9).map(|it| format!("note {it}")));
         let page = content(&document, &Pages).into_string();
         assert_eq!(page.matches("<li class=\"error\">").count(), 2, "{page}");
         assert!(page.contains("<a href=\"./checks/GM102\">GM102</a>"));
-        assert!(page.contains("<summary>more: 3</summary>"));
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::response::{Html, IntoResponse, Response};
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use http::{StatusCode, Uri};
 use maud::{DOCTYPE, Markup, html};
 
@@ -16,9 +15,6 @@ use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
 use crate::kinds::AUTOSCALERS;
 use crate::top::{TopArgs, What};
-
-/// Advice for a user without a right to all namespaces.
-const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
 
 /// A page: its path, and its name in the tab row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +105,15 @@ impl Ask {
                 content(&document, self),
             ),
             Err(failure) => {
-                let (code, hint) = self.refusal(&failure);
+                let code = match failure {
+                    Failure::Usage(_) => StatusCode::BAD_REQUEST,
+                    Failure::Refused(_) => StatusCode::FORBIDDEN,
+                    _ => StatusCode::BAD_GATEWAY,
+                };
                 // A screen reader announces it at once.
                 let told = html! {
                     div.failure role="alert" {
-                        strong { "This could not be read. " } (failure) (hint)
+                        strong { "This could not be read. " } (failure)
                     }
                 };
                 (code, self.tab.name.to_owned(), String::new(), told)
@@ -121,7 +121,6 @@ impl Ask {
         };
         let main = html! {
             h1 { (title) }
-            (self.choice())
             (body)
         };
         (
@@ -129,17 +128,6 @@ impl Ask {
             Html(self.framed(&title, &status, &main).into_string()),
         )
             .into_response()
-    }
-
-    fn refusal(&self, failure: &Failure) -> (StatusCode, &'static str) {
-        match failure {
-            Failure::Usage(_) => (StatusCode::BAD_REQUEST, ""),
-            Failure::Refused(_) if self.tab.is_namespaced => {
-                (StatusCode::FORBIDDEN, NAMESPACE_HINT)
-            }
-            Failure::Refused(_) => (StatusCode::FORBIDDEN, ""),
-            _ => (StatusCode::BAD_GATEWAY, ""),
-        }
     }
 
     fn framed(&self, title: &str, status: &str, main: &Markup) -> Markup {
@@ -194,25 +182,6 @@ impl Ask {
                 input #namespace name="namespace" value=(self.namespace.as_deref().unwrap_or_default())
                     placeholder="all" autocomplete="off" spellcheck="false";
                 " " button { "Show" }
-            }
-        }
-    }
-
-    /// The choice of another metric of the same object.
-    fn choice(&self) -> Markup {
-        let kept = ["resource", "namespace", "name"].map(|name| (name, self.query.word(name)));
-        html! {
-            @if self.tab == WHY {
-                form action="./why" {
-                    @for (name, value) in kept {
-                        @if let Some(value) = value { input type="hidden" name=(name) value=(value); }
-                    }
-                    label for="metric" { "Metric " }
-                    input #metric name="metric" list="metrics" autocomplete="off" spellcheck="false"
-                        value=(self.query.word("metric").unwrap_or(MEMORY_UTILIZATION));
-                    datalist #metrics { @for name in super::metrics() { option value=(name) {} } }
-                    " " button { "Show" }
-                }
             }
         }
     }

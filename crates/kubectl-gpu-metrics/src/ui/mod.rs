@@ -29,7 +29,6 @@ use tokio::sync::watch;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
-use gpu_metrics::dcgm::metrics::built_in;
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
@@ -236,11 +235,6 @@ where
         }
     };
     Router::new().route(&format!("/{}", tab.path), get(answer))
-}
-
-/// The built-in metrics of objects.
-fn metrics() -> Vec<String> {
-    built_in().into_iter().map(|spec| spec.name).collect()
 }
 
 #[cfg(test)]

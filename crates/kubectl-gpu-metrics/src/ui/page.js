@@ -14,7 +14,7 @@ if (every > 0) document.querySelector("#refresh").append(label, stale);
 const isBusy = () => document.hidden || !getSelection().isCollapsed
   || (main.contains(document.activeElement) && document.activeElement.matches("input, select, pre"));
 
-const reached = () => [...main.querySelectorAll("a, summary, button, [tabindex]")];
+const reached = () => [...main.querySelectorAll("a, button, [tabindex]")];
 
 async function refresh() {
   if (box.checked && !isBusy()) {
@@ -22,9 +22,7 @@ async function refresh() {
       const answer = await fetch(location.href, { signal: AbortSignal.timeout(30000) });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const place = reached().indexOf(document.activeElement);
-      const open = [...main.querySelectorAll("details[open]")].map((it) => it.id);
       main.replaceChildren(...page.querySelector("main").childNodes);
-      for (const id of open) document.getElementById(id)?.setAttribute("open", "");
       if (place >= 0) reached()[place]?.focus({ preventScroll: true });
       const said = page.querySelector("#status").textContent;
       if (status.textContent !== said) status.textContent = said;
