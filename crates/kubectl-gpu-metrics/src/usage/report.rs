@@ -108,8 +108,7 @@ impl Report<'_> {
         let pods: BTreeSet<&Named> = usage.held.keys().filter_map(|it| it.pod.as_ref()).collect();
         let unknown = pods.iter().filter(|it| self.owners.of(it).is_none());
         format!(
-            "Owners of pods are known {}. Of {} pods they are unknown: scrape \
-             kube-state-metrics, or let the user list pods, ReplicaSets and Jobs.",
+            "Owners of pods are known {}. Of {} pods they are unknown: scrape kube-state-metrics.",
             self.owners.evidence.words(),
             unknown.count()
         )
