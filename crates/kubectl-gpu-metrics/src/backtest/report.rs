@@ -221,14 +221,9 @@ impl Report<'_> {
             name: name.to_owned(),
             values: ticks.iter().map(read).collect(),
         };
-        let metric = self.trial.plan.hpa.metrics.first();
-        let title = metric.map_or_else(String::new, |metric| {
-            format!("{}, target {}", metric.source.name(), metric.target)
-        });
         let all = [
             (
-                "Demand and capacity in GPUs".to_owned(),
-                Unit::Count,
+                "Demand and capacity in GPUs",
                 vec![
                     line("demand", recorded, &|tick| tick.demand),
                     line("recorded capacity", recorded, &capacity),
@@ -236,25 +231,18 @@ impl Report<'_> {
                 ],
             ),
             (
-                "Ordered replicas".to_owned(),
-                Unit::Count,
+                "Ordered replicas",
                 vec![
                     line("recorded", recorded, &replicas),
                     line("simulated", simulated, &replicas),
                 ],
             ),
-            (
-                title,
-                Unit::Plain,
-                vec![line("simulated", simulated, &|tick| tick.shown)],
-            ),
         ];
-        for (title, unit, lines) in all {
-            let times = simulated.iter().map(|tick| tick.at).collect();
+        for (title, lines) in all {
             let series = Series {
-                title,
-                unit,
-                times,
+                title: title.to_owned(),
+                unit: Unit::Count,
+                times: simulated.iter().map(|tick| tick.at).collect(),
                 lines,
             };
             document.series(series.folded(POINTS));

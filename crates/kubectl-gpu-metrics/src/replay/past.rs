@@ -46,8 +46,6 @@ pub struct Tick {
     /// Replicas ordered.
     pub replicas: i32,
     pub(crate) ready: i32,
-    /// The first metric's value for the controller, as kubectl shows it.
-    pub(crate) shown: Option<f64>,
 }
 
 /// A period of the past.
@@ -102,19 +100,12 @@ impl Past {
     }
 
     /// A tick with the demand at a time, and these replicas.
-    pub(super) fn tick(
-        &self,
-        at: Timestamp,
-        replicas: i32,
-        ready: usize,
-        shown: Option<f64>,
-    ) -> Tick {
+    pub(super) fn tick(&self, at: Timestamp, replicas: i32, ready: usize) -> Tick {
         Tick {
             at,
             demand: self.at(at).and_then(|moment| moment.demand),
             replicas,
             ready: i32::try_from(ready).unwrap_or(i32::MAX),
-            shown,
         }
     }
 

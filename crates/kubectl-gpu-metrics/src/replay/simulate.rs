@@ -8,9 +8,7 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
 use hpa::pods::PodCounts;
-use hpa::{
-    ControllerFlags, History, MetricTrace, MetricsAnswer, ScaledPod, Situation, TargetScale,
-};
+use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
 use super::plan::{Plan, PlannedMetric};
@@ -207,9 +205,7 @@ impl Trial<'_> {
             if let Some(desired) = trace.desired {
                 workload.scale(desired, now, self.ready_after);
             }
-            let shown = trace.metrics.first().and_then(MetricTrace::shown);
-            let shown = shown.map(|shown| shown.0 as f64 / 1000.0);
-            ticks.push(past.tick(now, workload.replicas(), workload.ready(), shown));
+            ticks.push(past.tick(now, workload.replicas(), workload.ready()));
             now = now + self.flags.sync_period;
         }
         ticks
@@ -237,7 +233,7 @@ impl Trial<'_> {
         let tick = |number| {
             let at = Timestamp::from_millis(past.period.start.millis() + number * sync_ms);
             let moment = past.at(at)?;
-            Some(past.tick(at, moment.replicas(), moment.pods as usize, None))
+            Some(past.tick(at, moment.replicas(), moment.pods as usize))
         };
         (0..count).filter_map(tick).collect()
     }

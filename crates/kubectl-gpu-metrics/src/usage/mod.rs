@@ -42,8 +42,8 @@ pub struct UsageArgs {
     /// Owners: namespace, workload, node, or label=KEY with a label of pods
     #[arg(long, value_name = "OWNER", default_value = "namespace", value_parser = By::parse)]
     by: By,
-    /// Price of a GPU for an hour: a number, MODEL=NUMBER for each model, or a file with such
-    /// lines. A word of the model is enough
+    /// Price of a GPU for an hour: a number, or MODEL=NUMBER for each model. A word of the
+    /// model is enough
     #[arg(long, value_name = "PRICES", value_parser = Prices::parse)]
     price: Option<Prices>,
     /// Output format

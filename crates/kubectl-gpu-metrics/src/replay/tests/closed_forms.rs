@@ -126,7 +126,6 @@ fn an_unknown_demand_changes_nothing_and_is_counted() {
     let ticks = run(&plan, &past);
     assert_eq!(sizes(&ticks), [(0, 6)]);
     assert_eq!(measure(&plan, &past, &ticks).unknown, 1200.0);
-    assert!(ticks[120].shown.is_none(), "{:?}", ticks[120]);
 }
 
 /// Bounds: 40 GPUs of work need 80 replicas, and 30 are allowed.
