@@ -315,64 +315,6 @@ mod tests {
     use super::*;
 
     const STEP: i64 = 15_000;
-    const ROW: RowId = RowId(0);
-
-    fn sample(secs: i64, value: f64) -> Reading {
-        Reading {
-            value,
-            at: Timestamp::from_secs(secs),
-        }
-    }
-
-    fn columns(samples: &[(i64, f64)]) -> Columns {
-        let mut columns = Columns::default();
-        for (secs, value) in samples {
-            columns.put(ROW, sample(*secs, *value), STEP);
-        }
-        columns
-    }
-
-    fn at(columns: &Columns, instant: i64, hold_secs: i64) -> Option<f64> {
-        let hold_ms = hold_secs * 1000;
-        let reading = columns.reading(ROW, (instant, STEP), hold_ms, &mut 0)?;
-        Some(reading.value)
-    }
-
-    #[test]
-    fn a_sample_counts_from_the_first_instant_not_before_it_until_it_is_too_old() {
-        let columns = columns(&[(15, 1.0), (16, 2.0)]);
-        assert_eq!(at(&columns, 0, 45), None);
-        assert_eq!(at(&columns, 1, 45), Some(1.0));
-        assert_eq!(at(&columns, 2, 45), Some(2.0));
-        assert_eq!(at(&columns, 4, 45), Some(2.0));
-        assert_eq!(at(&columns, 5, 45), None);
-        assert_eq!(at(&columns, 5, 60), Some(2.0));
-        assert_eq!(columns.last_reading(ROW, 100, STEP), Some(sample(16, 2.0)));
-    }
-
-    #[test]
-    fn a_sample_that_is_no_reading_ends_the_one_before_it() {
-        let ended = columns(&[(14, 1.0), (20, f64::NAN)]);
-        assert_eq!(at(&ended, 1, 45), Some(1.0));
-        assert_eq!(at(&ended, 2, 45), None);
-        assert_eq!(ended.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
-    }
-
-    #[test]
-    fn the_newest_reading_of_a_cell_counts_and_the_larger_of_equally_new_ones() {
-        let nan = (9, f64::NAN);
-        for (mut samples, expected) in [
-            ([(2, 1.0), (9, 2.0)], 2.0),
-            ([(2, 1.0), nan], 1.0),
-            ([(9, 2.0), (9, 3.0)], 3.0),
-            ([(9, 3.0), nan], 3.0),
-        ] {
-            for _ in 0..2 {
-                assert_eq!(at(&columns(&samples), 1, 45), Some(expected));
-                samples.reverse();
-            }
-        }
-    }
 
     /// Rows of several words and blocks, stored in one order and removed in another.
     #[test]
@@ -380,7 +322,11 @@ mod tests {
         let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
         let mut columns = Columns::default();
         for row in rows {
-            columns.put(RowId(row), sample(9, f64::from(row)), STEP);
+            let reading = Reading {
+                value: f64::from(row),
+                at: Timestamp::from_secs(9),
+            };
+            columns.put(RowId(row), reading, STEP);
         }
         let value = |columns: &Columns, row| {
             let reading = columns.reading(RowId(row), (1, STEP), 45_000, &mut 0);

@@ -225,6 +225,7 @@ impl<'a> Case<'a> {
 fn set(policy: &mut Policy, words: &[&str]) -> bool {
     match words[..] {
         ["window", secs] => policy.window = Some(Duration::from_secs(number(secs) as u64)),
+        ["step", secs] => policy.step = Duration::from_secs(number(secs) as u64),
         ["ratios"] => policy.percent_as_ratio = Some(true),
         ["any", ref of @ ..] => policy.active = conditions(of),
         ["scrape", secs] => policy.scrape_interval = Some(Duration::from_secs_f64(number(secs))),
@@ -291,7 +292,8 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
             inventory.namespaces[0].created = since;
         }
         (["label", name, value], _) => {
-            inventory.nodes[0].labels = Labels::from_pairs([(*name, *value)]);
+            let node = inventory.nodes.last_mut().unwrap();
+            node.labels = Labels::from_pairs([(*name, *value)]);
         }
         (["running", secs, names @ ..], _) => {
             let pods = inventory.pods.iter_mut();

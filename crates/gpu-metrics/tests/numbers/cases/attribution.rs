@@ -45,6 +45,30 @@ B job=d instance=i Hostname=node-1: 0*3
 B job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: ·*3 40*27
 = p held_count 1; namespace held_count 1; node held_count 1; cluster held_count 1; p sum 40
 
+# of several GPUs that name a pod it holds those on its own Node
+window 60; pods p
+A p job=d instance=i Hostname=node-1: 40*5
+B p job=d instance=unknown: · 90*4
+= p 40; p held_count 1
+
+# of several GPUs on its Node a pod holds those that name it, not those that named it last
+window 60; pods p
+A p job=d instance=i: 40*12
+B p job=d instance=i: · 90 90
+= p 40; p held_count 1
+
+# of several GPUs that name a pod it holds those that named it last
+window 60; pods p
+A p job=d instance=i: 40*9
+B p job=d instance=i: ·*3 90*6
+= p 90; p held_count 1
+
+# a pod that is not known ended a scrape interval after its last sample
+window 60; pods q
+X x job=d instance=i: 99*3
+Q q job=d instance=j: 20*5
+at 70 = namespace sum 139/2
+
 # a pod that never existed does not count once all pods were listed
 window 60; pods 0..8 p#
 G0 p0 job=d instance=i: 40*5

@@ -87,7 +87,7 @@ pods 0..4 each 1
 pods 0..4 each 1
 0..4 G# p# job=d instance=i#: S15 +2# 0.4 ..300 60 300..
 -300..300 = p0 0.4?; namespace 0.4?
-380..900 = p0 60?; namespace 60?
+350..580 = p0 -; namespace -
 620..900 = p0 60; namespace 60
 
 # UUIDs repeat over nodes
@@ -160,6 +160,25 @@ watts 1..2 G# p# job=d instance=i# Hostname=node-#: S15 +8 130~
 700..1500 = namespace -; p0 -
 1500..1700 = p0 10?
 1530..1700 = p0 10; namespace 10
+
+# a sample is valid for less than F
+pods 0..1 each 1
+A p0 job=d instance=i: S15 60 ..300
+0..336 = p0 60
+340..400 = p0 -
+
+# readings at long intervals may stay the same for four of them
+pods 0..1 each 1
+A p0 job=d instance=i: S200 +10 90
+watts A p0 job=d instance=i: S200 +10 300~50 ..100 300 100..
+730..900 = p0 90
+980..1500 = p0 -
+
+# series are forgotten after 20 minutes
+A p job=d instance=i: S15 +3 60 ..1
+B q job=d instance=i: S15 +3 60
+100..1180 = namespace held_count 2; namespace sum -
+1270..1500 = namespace held_count 1; namespace sum 60
 
 # without a cluster a sum is absent rather than low
 0..7 G# p# job=d instance=i#: S15 +1# 60

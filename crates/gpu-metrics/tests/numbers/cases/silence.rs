@@ -27,6 +27,26 @@ G0 p0 job=dcgm instance=i0: 4*13
 G1 p1 job=dcgm instance=i1: 9*5
 = deployment -
 
+# a mean may change by a tenth
+// With the silent GPU it is 43.5.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 40*13
+G1 p1 job=dcgm instance=i1: 47*5
+= deployment 40
+
+# a mean may not change by more than a tenth
+// With the silent GPU it is 45.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 40*13
+G1 p1 job=dcgm instance=i1: 50*5
+= deployment -
+
+# more than a tenth may not be missing by number
+window 60; pods 0..8 p#
+G0 p0 job=dcgm instance=i0: 0*5
+1..8 G# p# job=dcgm instance=i#: 40*13
+= deployment sum -Silent1/8; deployment held_count 8
+
 # a device that its target leaves out is missing before
 window 60; pods p; gpus p 4
 G0 p job=dcgm instance=i: 40*5
@@ -83,19 +103,23 @@ window 60; pods 0..10 p#
 0..1 G# p# job=dcgm instance=i#: 40*5
 1..2 G# p# job=dcgm instance=i#: 40*12
 2..5 G# p# job=dcgm instance=i#: 40*16
-5..10 G# p# job=dcgm instance=i#: 40*21
+5..6 G# p# job=dcgm instance=i#: 40*21
+6..10 G# p# job=dcgm instance=i#: 40*26
 at 181 = deployment sum 360; deployment held_count 10; p0 -Silent1/1
 at 255 = deployment sum -Silent2/10; deployment 40
 at 330 = deployment sum -Silent5/10; deployment 40
+at 400 = deployment -Silent6/10; deployment held_count 10
 
 # GPUs of running pods that were never seen are missing
 window 60; pods 0..11 p#; gpus p10 2
 0..10 G# p# job=dcgm instance=i#: 40*13
 running 0 p10 = deployment sum -Unseen2/12; deployment held_count 12
+running 110 p10 = deployment sum -Unseen2/12
 running 150 p10 = deployment sum 400
 // On a node without exporter, and where GPUs are shared.
 running 0 p10; nodes node-2; node p10 node-2 = deployment held_count 12
 running 0 p10; label nvidia.com/gpu.replicas 4 = deployment held_count 10
+running 0 p10; nodes node-2; node p10 node-2; label nvidia.com/gpu.replicas 4 = deployment held_count -
 
 # a GPU that was never read counts with the largest reading of its group
 // 40 of 440 is less than a tenth, 90 of 540 more.
@@ -127,6 +151,12 @@ window 60; pods p
 A p job=dcgm instance=i: 80*45
 watts A p job=dcgm instance=i: 300 301 300*43
 = p sum -Frozen1/1
+
+# an idle GPU is not frozen
+window 60; pods p
+A p job=dcgm instance=i: 0*45
+watts A p job=dcgm instance=i: 300 301 300*43
+= p 0; p idle_count 1
 
 # a MIG instance is frozen as well
 window 60; pods p

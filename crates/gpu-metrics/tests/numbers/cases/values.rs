@@ -37,6 +37,12 @@ A p: 60 60
 at 74 = p 60
 at 75 = p -
 
+# row E: a value is served for two instants
+step 30; window 120
+A p: 60 60
+at 104 = p 60
+at 105 = p -
+
 # row F: sentinels and NaN are no samples
 A p: 50 50 SENT 50
 B p: 30 30 NaN 30
