@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::notation::Case;
-use super::scene::{Scene, at, json, key};
+use super::scene::{Scene, at};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::signal::SignalId;
@@ -61,8 +61,7 @@ impl<'a> Replica<'a> {
                 let samples = arrived.map(|it| it.sample).filter(|it| it.at > from);
                 let samples: Vec<Sample> = samples.collect();
                 if !samples.is_empty() || series.samples.is_empty() {
-                    let text = json(&series.labels);
-                    batch.begin_series(key(&text), &text);
+                    batch.begin_series(series.key, &series.text);
                     samples.into_iter().for_each(|sample| batch.push(sample));
                 }
             }

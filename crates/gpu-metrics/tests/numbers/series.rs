@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::notation::{named_pod, number, places, signal};
-use super::scene::{at, sample, samples};
+use super::scene::{at, json, key, sample, samples};
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::Sample;
+use gpu_metrics::batch::{Sample, SeriesKey};
 use gpu_metrics::signal::SignalId;
 
 /// Scrapes begin and end at these times, seconds.
@@ -18,6 +18,9 @@ const SCRAPED: Range<f64> = -1500.0..2500.0;
 pub(super) struct Series {
     pub(super) signal: SignalId,
     pub(super) labels: String,
+    /// The labels as an answer has them, and their hash.
+    pub(super) text: String,
+    pub(super) key: SeriesKey,
     pub(super) samples: Vec<Arrival>,
 }
 
@@ -252,14 +255,21 @@ fn named(words: &str) -> impl Iterator<Item = Named> {
             text += &format!("namespace={namespace} pod={name} ");
         }
     }
-    range.map(move |number| Named {
-        number,
-        series: Series {
+    range.map(move |number| {
+        let labels = text.replace('#', &number.to_string());
+        let text = json(&labels);
+        let series = Series {
             signal: of,
-            labels: text.replace('#', &number.to_string()),
+            key: key(&text),
+            labels,
+            text,
             samples: Vec::new(),
-        },
-        later,
+        };
+        Named {
+            number,
+            series,
+            later,
+        }
     })
 }
 

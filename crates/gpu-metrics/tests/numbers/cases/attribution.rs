@@ -63,6 +63,13 @@ A p job=d instance=i: 40*9
 B p job=d instance=i: ·*3 90*6
 = p 90; p held_count 1
 
+# requests are no limit for pods that series of one GPU name in turn
+window 60; pods pA pB
+A pA job=d instance=i: 40 · 40 · 40 · 40 ·
+A pB job=d instance=i: · 40 · 40 · 40 · 40
+B pA job=d instance=i: 20*8
+= pA sum 60; pA held_count 2; namespace held_count 2
+
 # a pod that is not known ended a scrape interval after its last sample
 window 60; pods q
 X x job=d instance=i: 99*3

@@ -74,10 +74,40 @@ A p0 job=d instance=i: S300 +20 50
 
 # two scrapers of one series
 pods 0..2 each 1
-0..2 G# p# job=d instance=i#: S30 +3 50 ..600
-0..2 G# p# job=d instance=i#: S30 +6 50 ..600
+0..2 G# p# job=d instance=i#: S60 +3 50 ..600
+0..2 G# p# job=d instance=i#: S60 +6 50 ..600
 0..615 = namespace sum 100
-720..900 = namespace sum -
+780..900 = namespace sum -
+
+# a few short gaps shorten no interval
+pods 0..4 each 4; pods 4..5 on 0 since 290
+0..4 G# p# job=d instance=i Hostname=node-0: S60 +1# 50
+G4 p4 job=d instance=i Hostname=node-0: S60 S10@300 S60@310 50 300..
+305..600 = p4 50
+
+# an outage after the first sample lengthens no interval
+pods 0..4 each 4; pods 4..5 on 0 since 290
+0..4 G# p# job=d instance=i Hostname=node-0: S15 +1# 50
+G4 p4 job=d instance=i Hostname=node-0: S15 50 300..310 50 600..610
+610..640 = p4 50
+400..590 = p4 -
+670..1200 = p4 -
+
+# samples are valid for half a minute at least
+pods 0..1 each 1
+A p0 job=d instance=i: S5 50 ..300 50 330..
+0..600 = p0 50
+
+# one late sample is not the usual lateness
+pods 0..1 each 1; lag 40 300..310
+A p0 job=d instance=i: S60 +2 50 ..300 90 300..
+345..360 = p0 >80
+
+# series that ended are no longer late
+pods 0..3 each 3
+0..2 G# p# job=d instance=i#: S15 +1# late60 50 ..300
+2..3 G# p# job=d instance=i#: S15 +1# 50 ..900 90 900..
+965..1200 = p2 90
 
 # clocks of exporters are wrong
 pods 0..6 each 1; lag 2; starting 300
