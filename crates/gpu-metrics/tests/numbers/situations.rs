@@ -41,8 +41,12 @@ fn run(case: &Case<'_>, expected: &[Expected<'_>], start: i32) -> BTreeMap<i32, 
     let values = polls.map(|now| {
         let answers = Answers::new(replica.poll(f64::from(now)));
         let wanted = expected.iter().flat_map(|(_, wanted)| wanted);
-        let values = wanted.map(|it| answers.value_at(&it.object, &it.metric, answers.now));
-        (now, values.map(|it| it.map(|it| it.value)).collect())
+        let values = wanted.map(|it| {
+            assert!(answers.metric(&it.metric).is_some(), "{}", it.metric);
+            let value = answers.value_at(&it.object, &it.metric, answers.now);
+            value.map(|it| it.value)
+        });
+        (now, values.collect())
     });
     values.collect()
 }
@@ -57,6 +61,10 @@ pub(super) fn check(lines: &[String]) -> Vec<String> {
     });
     let expected: Vec<Expected<'_>> = expected.collect();
     let first = run(&case, &expected, START);
+    for (during, _) in &expected {
+        let is_polled = first.keys().any(|now| during.contains(now));
+        assert!(is_polled, "no poll in {during:?}");
+    }
     let starts = case.starts.iter().map(|start| *start as i32);
     let mut wrong = Vec::new();
     for start in [START].into_iter().chain(starts) {

@@ -30,6 +30,12 @@ pods 0..4 each 1; lag 2; lag 40 300..600
 0..4 G# p# job=d instance=i#: S15 +1# 60
 0..900 = namespace sum 240; p0 60
 
+# a new exporter is later than all others
+pods 0..4 each 4; pods 4..5 on 1 since 300
+0..4 G# p# job=d instance=i Hostname=node-0: S15 +1# 60
+G4 p4 job=e instance=j Hostname=node-1: S15 late100 60 300..
+530..900 = p4 60; namespace sum 300
+
 # two stores, one of them late
 pods 0..4 each 1; lag 2; lag 45 b; starting 300
 0..2 G# p# job=d instance=i# prometheus=a: S15 +1# 60 ..400 80 400..

@@ -73,10 +73,8 @@ type All = BTreeMap<(i64, String), Values>;
 
 /// Polls a replica that starts at a time. Returns what differs from the oracle.
 fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
-    let (mut replica, mut lines) = (
-        Replica::new(case, start as f64),
-        Lines::new(case, start * 1000),
-    );
+    let mut replica = Replica::new(case, start as f64);
+    let mut lines = Lines::new(case, start * 1000);
     let (mut all, mut wrong) = (All::new(), Vec::new());
     let pods = case.fleet.iter();
     let mut groups: Vec<Group<'_>> = pods.clone().map(|it| Group::Pod(&it.name)).collect();
@@ -85,9 +83,8 @@ fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
     groups.extend([Group::Namespace, Group::Cluster]);
     for now in (start..END).step_by(POLL) {
         let answers = Answers::new(replica.poll(now as f64));
-        let is_refused =
-            |it: &_| crate::series::Condition::refuses(it, SignalId::MEM_COPY_UTIL, now as f64);
-        if !case.store.iter().any(is_refused) {
+        let mut store = case.store.iter();
+        if !store.any(|it| it.refuses(SignalId::MEM_COPY_UTIL, now as f64)) {
             lines.hear(now * 1000);
         }
         let seen = Seen::at(case, &lines, now * 1000);
@@ -103,14 +100,12 @@ fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
                 value.map(|it| (it.value, ms(it.fresh_until)))
             });
             let right = seen.values(*group);
-            if !values
-                .iter()
-                .zip(&right)
-                .all(|(one, other)| is_equal(*one, *other))
-            {
-                wrong.push(format!(
-                    "{now} s, from {start}: {object} has {values:?}, not {right:?}"
-                ));
+            let are_right = are_alike(&values, &right, |one, other| {
+                (one.0 - other.0).abs() < 1e-6 && one.1 == other.1
+            });
+            if !are_right {
+                let what = format!("{object} has {values:?}, not {right:?}");
+                wrong.push(format!("{now} s, from {start}: {what}"));
             }
             all.insert((now, object), values);
         }
@@ -118,11 +113,17 @@ fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
     (all, wrong)
 }
 
-fn is_equal(one: Option<(f64, i64)>, other: Option<(f64, i64)>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => (one.0 - other.0).abs() < 1e-6 && one.1 == other.1,
-        (one, other) => one == other,
-    }
+/// Whether the same values are there, and alike.
+fn are_alike(
+    values: &Values,
+    others: &Values,
+    are_alike: impl Fn((f64, i64), (f64, i64)) -> bool,
+) -> bool {
+    let mut both = values.iter().zip(others);
+    both.all(|both| match both {
+        (Some(one), Some(other)) => are_alike(*one, *other),
+        (one, other) => one.is_none() && other.is_none(),
+    })
 }
 
 /// What is wrong in a world.
@@ -131,23 +132,17 @@ fn wrong(text: &str) -> Vec<String> {
     let case = Case::read(Policy::default(), &lines, "");
     let (first, mut wrong) = run(&case, START);
     for start in &case.starts {
-        let (other, of_other) = run(&case, *start as i64);
-        wrong.extend(of_other);
-        for ((now, object), values) in other.range((AGREED, String::new())..) {
-            let first = first[&(*now, object.clone())];
-            let is_same = values
-                .iter()
-                .zip(&first)
-                .all(|(one, other)| match (one, other) {
-                    (Some(one), Some(other)) => (one.0 - other.0).abs() <= SAME * other.0,
-                    _ => one.is_some() == other.is_some(),
-                });
-            if !is_same {
-                wrong.push(format!(
-                    "{now} s: {object} has {values:?} from {start} and {first:?}"
-                ));
-            }
-        }
+        let (own, of_own) = run(&case, *start as i64);
+        wrong.extend(of_own);
+        let late = own.range((AGREED, String::new())..);
+        let differ = late.filter(|(of, values)| {
+            !are_alike(values, &first[of], |one, other| {
+                (one.0 - other.0).abs() <= SAME * other.0
+            })
+        });
+        wrong.extend(
+            differ.map(|(of, values)| format!("{of:?}: {values:?} from {start}, {:?}", first[of])),
+        );
     }
     wrong
 }

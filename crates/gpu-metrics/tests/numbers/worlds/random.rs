@@ -119,9 +119,8 @@ impl World {
         let first = self.pods.last().map_or(0, |last| last.pods.end);
         for pod in first..first + each {
             for _ in 0..self.gpus {
-                let load = self
-                    .dice
-                    .pick(&["40~20", "40~20", "30~60", "90~9", "10", "0"]);
+                let loads = ["40~20", "40~20", "30~60", "90~9", "10", "0"];
+                let load = self.dice.pick(&loads);
                 self.devices.push(Gpu {
                     node,
                     named: vec![(lives.clone(), Some(pod))],
@@ -151,50 +150,36 @@ impl World {
     }
 
     fn happen(&mut self) {
-        let during = self.dice.period();
+        let (during, some) = (self.dice.period(), self.dice.some(self.nodes));
         let source = self.dice.pick(&["", "", "b"]);
+        let secs = self.dice.between(1.0, 90.0);
         let (start, end) = (during.start, during.end);
-        let some = self.dice.some(self.nodes);
+        let until = start + 2.0 * secs;
         match self.dice.below(14) {
-            0 => self
+            0 => self.store.push(format!("lag {secs} {source}")),
+            1 => self
                 .store
-                .push(format!("lag {} {source}", self.dice.between(1.0, 90.0))),
-            1 => self.store.push(format!(
-                "lag {} {source} {start}..{end}",
-                self.dice.between(1.0, 60.0)
-            )),
-            2 => self
-                .store
-                .push(format!("jitter {}", self.dice.between(1.0, 15.0))),
-            3 => self.store.push(format!(
-                "stall {source} {start}..{}",
-                start + self.dice.between(10.0, 200.0)
-            )),
-            4 => self.store.push(format!(
-                "down {start}..{}",
-                start + self.dice.between(10.0, 200.0)
-            )),
-            5 => self.store.push(format!(
-                "refused {start}..{}",
-                start + self.dice.between(10.0, 200.0)
-            )),
+                .push(format!("lag {secs} {source} {start}..{end}")),
+            2 => self.store.push(format!("jitter {}", secs / 6.0)),
+            3 => self.store.push(format!("stall {source} {start}..{until}")),
+            4 => self.store.push(format!("down {start}..{until}")),
+            5 => self.store.push(format!("refused {start}..{until}")),
             6 | 7 => self.be_silent(&some, &during),
             8 => self.unlabel(&some, &during),
             9 => {
-                let word = self
-                    .dice
-                    .pick(&["drop0.05", "clock-49", "clock20", "late40"]);
-                let scrapes = self.scrapes.iter_mut().filter(|it| some.contains(&it.node));
-                scrapes.for_each(|it| it.words += &format!(" {word}"));
+                let words = [" drop0.05", " clock-49", " clock20", " late40"];
+                let word = self.dice.pick(&words);
+                let scrapes = self.scrapes.iter_mut();
+                let scrapes = scrapes.filter(|it| some.contains(&it.node));
+                scrapes.for_each(|it| it.words += word);
             }
             10 => self.scrape_again(&some),
             11 => self.end_pods(start),
             12 => self.replace(start),
             _ => {
-                let unseen = start + self.dice.between(0.0, 90.0);
                 self.join(self.nodes, 1, start..ALWAYS.end);
                 let new = self.devices.iter_mut().filter(|it| it.node == self.nodes);
-                new.for_each(|gpu| gpu.silent.push(ALWAYS.start..unseen));
+                new.for_each(|gpu| gpu.silent.push(ALWAYS.start..start + secs));
                 self.nodes += 1;
             }
         }
@@ -227,11 +212,8 @@ impl World {
     /// A second scraper, job or Prometheus.
     fn scrape_again(&mut self, some: &Range<usize>) {
         let labels = self.dice.pick(&["job=d", "job=slow", "job=d prometheus=b"]);
-        if self
-            .scrapes
-            .iter()
-            .any(|it| it.labels == labels && labels != "job=d")
-        {
+        let mut known = self.scrapes.iter();
+        if labels != "job=d" && known.any(|it| it.labels == labels) {
             return;
         }
         let secs = (labels == "job=slow").then_some(60.0);
@@ -297,21 +279,18 @@ impl World {
         }
         self.store.iter().for_each(|it| text += &format!("{it}\n"));
         for (number, gpu) in self.devices.iter().enumerate() {
-            for Scrape { labels, words, .. } in self.scrapes.iter().filter(|it| it.node == gpu.node)
-            {
+            let node = gpu.node;
+            for scrape in self.scrapes.iter().filter(|it| it.node == node) {
+                let Scrape { labels, words, .. } = scrape;
                 for (during, pod) in &gpu.named {
-                    let values = without(during, &gpu.silent)
-                        .into_iter()
-                        .filter(|it| it.start < it.end);
-                    let load = gpu.load;
-                    let values = values.map(|it| format!(" {load} {}..{}", it.start, it.end));
+                    let heard = without(during, &gpu.silent).into_iter();
+                    let values = heard.map(|it| format!(" {} {}..{}", gpu.load, it.start, it.end));
                     let values: String = values.collect();
-                    let pod = pod.map_or(String::new(), |pod| format!(" p{pod}"));
-                    let node = gpu.node;
+                    let pod = pod.map_or(String::new(), |pod| format!("p{pod}"));
                     if !values.is_empty() {
-                        text += &format!(
-                            "G{number}{pod} instance=i{node} Hostname=node-{node} {labels}: {words}{values}\n"
-                        );
+                        write!(text, "G{number} {pod} instance=i{node} ").unwrap();
+                        write!(text, "Hostname=node-{node} {labels}: ").unwrap();
+                        writeln!(text, "{words}{values}").unwrap();
                     }
                 }
             }
@@ -323,6 +302,7 @@ impl World {
 /// The parts of a period that are in none of the others.
 fn without(period: &Range<f64>, others: &[Range<f64>]) -> Vec<Range<f64>> {
     let mut parts = vec![period.clone()];
+    parts.retain(|it| it.start < it.end);
     for other in others {
         let cut = |part: Range<f64>| {
             let parts = [
