@@ -14,6 +14,11 @@ pods 0..10 each 10
 330..346 = deployment sum 400
 350..600 = deployment sum -; deployment 40; deployment held_count 10
 
+# a window is at most as long as gpu.maxWindow
+window 900; pods 0..1 each 1
+A p0 job=d instance=i: S15 50 ..300 90 300..
+610..900 = p0 90
+
 # a store is a minute late
 pods 0..4 each 1; lag 60; jitter 3; starting 300
 0..4 G# p# job=d instance=i#: S15 +1# 60 ..300 80 300..

@@ -87,6 +87,11 @@ A p job=a instance=i: 60*4
 A p job=b instance=i +5: 40*4
 = p 40; namespace 40; cluster 40
 
+# of several names of a field the first one with a reading counts
+__name__=DCGM_FI_DEV_MEM_COPY_UTIL UUID=A p job=a instance=i: 40*4
+__name__=dcgm_mem_copy_utilization UUID=A p job=a instance=i +5: 90*4
+= p 40; namespace 40
+
 # a namespace is the mean over devices and not over pods
 A p1: 80*4
 B p2: 20*4
