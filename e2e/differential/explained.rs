@@ -60,7 +60,7 @@ fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
                 now: snapshot.frame.now,
                 user: String::new(),
             };
-            explanations.extend(provider.explain(&query));
+            explanations.extend(provider.explain(&query, false));
         };
         for table in &snapshot.layout.tables {
             for object in table.objects.iter().take(OBJECTS) {

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::explain::{ExplainedReading, ReadingOutcome};
+use gpu_metrics::explain::{Explanation, Instant, Question};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::layout::{Claim, Object};
 use gpu_metrics::line::Line;
 use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
-use gpu_metrics::reasons::Reasons;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -41,30 +40,38 @@ impl PromqlScope {
         fresh_ms: i64,
     ) -> Option<Self> {
         let measure = shown(&metric.measure);
-        let reasons = snapshot.reasons(group, &measure, Some(window))?;
-        let devices = || reasons.devices.iter().map(|it| it.device);
+        let explanation = snapshot.explain(&Question {
+            object: group,
+            measure: &measure,
+            window: Some(window),
+            is_narrowed: false,
+            names_pods: false,
+            now: snapshot.frame.now,
+        });
+        let of = explanation.window.as_ref()?;
+        let end = Timestamp::from_date(&of.end)?;
+        let members = group.members.iter().map(|member| member.device);
+        let members: BTreeSet<u32> = members.collect();
+        let devices = || members.iter().copied();
         let named = |device: u32| {
             let of = &snapshot.layout.devices[device as usize].device;
             let instance = of.instance.as_deref().unwrap_or_default();
             (of.uuid.to_string(), instance.to_owned())
         };
-        let since = reasons.end - window - Duration::from_millis(fresh_ms.unsigned_abs());
+        let since = end - window - Duration::from_millis(fresh_ms.unsigned_abs());
         let by_labels = !group.is_place || is_count(&metric.measure);
         let is_node = group.is_place && !group.name.is_empty();
         let all = || (0..).take(snapshot.layout.devices.len());
         Some(Self {
-            last: reasons.end.millis() / snapshot.frame.step_ms,
-            instants: i64::try_from(reasons.instants.len()).unwrap(),
-            window_ms: reasons.window_ms,
+            last: end.millis() / snapshot.frame.step_ms,
+            instants: i64::try_from(explanation.instants.len()).unwrap(),
+            window_ms: (of.seconds * 1000.0) as i64,
             devices: devices().map(named).collect(),
-            is_silent: reasons.instants.iter().all(|it| it.answering == 0),
-            is_not_computable: misses(&metric.measure, &reasons)
-                || reasons.has_several_ends
-                || is_in_parts(snapshot, &metric.measure, &reasons)
-                || reasons
-                    .devices
-                    .iter()
-                    .any(|it| it.times.is_none_or(|it| it.fresh_ms != fresh_ms))
+            is_silent: explanation.instants.iter().all(|it| it.answering == 0),
+            is_not_computable: misses(&metric.measure, &explanation)
+                || has_several_ends(snapshot, devices(), since)
+                || is_in_parts(snapshot, &metric.measure, devices())
+                || devices().any(|it| snapshot.times(it).is_none_or(|it| it.fresh_ms != fresh_ms))
                 || devices().any(|it| has_several_readings(snapshot, it, since))
                 || is_node && all().any(|it| names_a_successor(snapshot, it, since))
                 || by_labels && devices().any(|it| has_changed(snapshot, it, since)),
@@ -96,25 +103,20 @@ const fn is_used_percent(measure: &Measure) -> bool {
 
 /// Whether missing devices change the number. A query treats the reserved part of a
 /// framebuffer as 0 if there is no current reading.
-fn misses(measure: &Measure, reasons: &Reasons) -> bool {
-    let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
-    let mut outcomes = reasons.devices.iter().flat_map(|device| &device.readings);
-    let is_silent = |it: &ExplainedReading| {
-        matches!(
-            it.state,
-            ReadingOutcome::Missing | ReadingOutcome::NoReading
-        )
-    };
+fn misses(measure: &Measure, explanation: &Explanation) -> bool {
+    let mut instants = explanation.instants.iter();
+    let mut answered = instants.clone().filter(|it| it.answering > 0);
+    let is_silent = |it: &Instant| (it.answering as usize) < explanation.device_count;
     match measure {
         Measure::OriginalAverage => false,
         Measure::HeldCount => answered.any(|it| it.missing > 0),
-        percent if is_used_percent(percent) && outcomes.any(is_silent) => true,
+        percent if is_used_percent(percent) && instants.any(is_silent) => true,
         _ => answered.any(|it| it.number.is_none()),
     }
 }
 
 /// Whether the value adds up parts that exporters print for each process.
-fn is_in_parts(snapshot: &Snapshot, measure: &Measure, reasons: &Reasons) -> bool {
+fn is_in_parts(snapshot: &Snapshot, measure: &Measure, mut of: impl Iterator<Item = u32>) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
     };
@@ -123,8 +125,7 @@ fn is_in_parts(snapshot: &Snapshot, measure: &Measure, reasons: &Reasons) -> boo
         DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
     );
     let devices = &snapshot.layout.devices;
-    let mut reasons = reasons.devices.iter();
-    is_split && reasons.any(|it| devices[it.device as usize].has_processes)
+    is_split && of.any(|it| devices[it as usize].has_processes)
 }
 
 const fn is_count(measure: &Measure) -> bool {
@@ -135,17 +136,28 @@ const fn is_count(measure: &Measure) -> bool {
 }
 
 /// Whether series since a time name a field of a device in several ways, of which the server
-/// reads the first, or have sources whose windows end at different times.
+/// reads the first.
 fn has_several_readings(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
-    let frame = &snapshot.frame;
-    let of_row = |row: &RowId| {
-        let times = frame.times[row.0 as usize];
-        let lag_ms = frame.sources.all()[usize::from(times.source.0)].lag_ms;
-        let end_ms = frame.now.millis() - lag_ms + millis(AHEAD);
-        (times.rank, end_ms.div_euclid(frame.step_ms))
-    };
     let rows = recent_rows(snapshot, device, since);
-    rows.map(of_row).collect::<BTreeSet<_>>().len() > 1
+    let ranks = rows.map(|row| snapshot.frame.times[row.0 as usize].rank);
+    ranks.collect::<BTreeSet<_>>().len() > 1
+}
+
+/// Whether series since a time have sources whose windows end at different times.
+fn has_several_ends(
+    snapshot: &Snapshot,
+    devices: impl Iterator<Item = u32>,
+    since: Timestamp,
+) -> bool {
+    let frame = &snapshot.frame;
+    let end_of = |row: &RowId| {
+        let source = frame.times[row.0 as usize].source;
+        let lag_ms = frame.sources.all()[usize::from(source.0)].lag_ms;
+        let end_ms = frame.now.millis() - lag_ms + millis(AHEAD);
+        end_ms.div_euclid(frame.step_ms)
+    };
+    let rows = devices.flat_map(|device| recent_rows(snapshot, device, since));
+    rows.map(end_of).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// Whether series since a time name no node and a pod that started after their first

@@ -87,9 +87,8 @@ impl ResourceRequest<'_> {
             let reason = "explain needs the name of one object";
             return Err(Refusal::Malformed(reason.to_owned()));
         }
-        let mut explanation = self.provider.explain(&query).await.map_err(failure)?;
-        explanation.name_holders(self.may_list_pods);
-        Ok(encode::json(&explanation).into())
+        let explanation = self.provider.explain(&query, self.may_list_pods).await;
+        Ok(encode::json(&explanation.map_err(failure)?).into())
     }
 
     fn query(&self) -> Query {

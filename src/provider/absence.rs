@@ -2,7 +2,7 @@
 
 use super::ObjectSelection;
 use super::lookup::{Lookup, Subject};
-use gpu_metrics::absence::{Absence, Missing};
+use gpu_metrics::absence::{Absence, Cause};
 use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 impl<'a> Lookup<'a> {
@@ -77,30 +77,19 @@ fn has_workload(inventory: &Inventory, resource: &str, namespace: &str, name: &s
 }
 
 /// The reason why a group with GPUs has no value, and what to check; `None`: it has no GPU.
-fn why(absence: Absence) -> Option<String> {
-    Some(match absence {
-        Absence::NoDevice => return None,
-        Absence::StoreBehind { newest } => format!(
-            "Prometheus has had no new samples since {}: check that it scrapes dcgm-exporter, or the remote \
-             write before it",
-            newest.whole_second().date()
-        ),
-        Absence::Missing { why, devices, of } => {
-            let exporters = "check dcgm-exporter on their nodes";
-            let frozen = "restart dcgm-exporter on their nodes";
-            let (what, since, remedy) = match why {
-                Missing::Silent(since) => ("have been silent", Some(since), exporters),
-                Missing::Frozen(since) => ("have unchanged readings", Some(since), frozen),
-                Missing::Unseen => ("that its pods request have no samples", None, exporters),
-            };
-            let since = since.map(|since| format!(" since {}", since.whole_second().date()));
-            let since = since.unwrap_or_default();
-            format!("{devices} of {of} GPUs {what}{since}: {remedy}")
-        }
-        Absence::TooFewReadings => {
+fn why(Absence { cause, devices, of }: Absence) -> Option<String> {
+    let remedy = match cause {
+        Some(Cause::Frozen(_)) => "restart dcgm-exporter on their nodes",
+        _ => "check dcgm-exporter on their nodes, and in Prometheus that its target is up",
+    };
+    match cause {
+        Some(cause) => Some(format!(
+            "{devices} of {of} GPUs have been {cause}: {remedy}"
+        )),
+        None => (of > 0).then(|| {
             "the window holds too few readings of it: values come with the next scrapes, \
-                                    or the exporter does not report the field"
+             or the exporter does not report the field"
                 .to_owned()
-        }
-    })
+        }),
+    }
 }

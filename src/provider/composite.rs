@@ -95,14 +95,19 @@ impl Provider for Composite {
         })
     }
 
-    fn explain<'a>(&'a self, query: &'a Query) -> ProviderFuture<'a, Explanation> {
+    fn explain<'a>(
+        &'a self,
+        query: &'a Query,
+        names_pods: bool,
+    ) -> ProviderFuture<'a, Explanation> {
         Box::pin(async move {
             if let Some((rules, metric)) = self.rule(query) {
                 let values = rules.values(&metric, query).await;
                 return explained_by_rule(query, metric.rule(), values);
             }
             let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
-            self.explanations.run(move || gpus.explain(&query)).await
+            let explain = move || gpus.explain(&query, names_pods);
+            self.explanations.run(explain).await
         })
     }
 

@@ -1,7 +1,6 @@
 //! Builds the list of devices from the snapshot (docs/protocol.md, "Devices").
 
 use std::collections::BTreeSet;
-use std::slice;
 use std::sync::Arc;
 
 use super::gpu::{GpuProvider, NOT_READY};
@@ -13,24 +12,20 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf, IdleTime};
-use gpu_metrics::explain::ReadingOutcome;
+use gpu_metrics::devices::{DeviceList, DeviceReport, DeviceState, DevicesOf, IdleTime};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::layout::Object;
 use gpu_metrics::snapshot::Snapshot;
 
-/// The field of an object for a value.
-type Place = fn(&mut DevicesOf) -> &mut Option<f64>;
-
-/// The values of an object: the metric, and its field.
-const VALUES: [(&str, Place); 7] = [
-    ("gpu_held_count", |it| &mut it.held),
-    ("gpu_active_count", |it| &mut it.active),
-    ("gpu_idle_count", |it| &mut it.idle),
-    (MEMORY_UTILIZATION, |it| &mut it.memory_utilization),
-    ("gpu_utilization", |it| &mut it.gpu_utilization),
-    ("gpu_memory_used", |it| &mut it.memory_used),
-    ("gpu_power_usage", |it| &mut it.power),
+/// The metrics with values in a list.
+const METRICS: [&str; 7] = [
+    "gpu_held_count",
+    "gpu_active_count",
+    "gpu_idle_count",
+    MEMORY_UTILIZATION,
+    "gpu_utilization",
+    "gpu_memory_used",
+    "gpu_power_usage",
 ];
 
 /// The most objects of a list, in an answer of some 40 MB.
@@ -129,27 +124,24 @@ impl GpuProvider {
             now: query.now,
             user: String::new(),
         };
-        let mut explanation = self.lookup(Some(current), &value_query)?.explanation();
-        explanation.name_holders(query.names_pods);
-        let now = query.now;
+        let lookup = self.lookup(Some(current), &value_query)?;
+        let explanation = lookup.explanation(query.names_pods);
         let mut item = DevicesOf {
+            namespace: namespace.as_deref().map(str::to_owned),
             resource: resource.to_string(),
             name: name.to_string(),
-            device_count: explanation
-                .window
-                .is_some()
-                .then_some(explanation.device_count),
+            no_value: explanation.no_value,
+            window: explanation.window,
+            device_count: explanation.device_count,
             ..DevicesOf::default()
         };
-        self.read_values(&mut item, namespace.as_deref(), snapshot, now);
+        self.read_values(&mut item, snapshot, query.now);
         // Without a value, the newest instant is outdated.
         if explanation.value.is_some() {
-            let instants = explanation.instants.iter().map(|it| it.number);
-            item.memory_utilization_instants = instants.collect();
-            let last = item.memory_utilization_instants.last();
-            item.memory_utilization_now = last.copied().flatten();
+            let instants = explanation.instants.iter();
+            item.instants = instants.map(|it| it.number).collect();
             let is_whole = explanation.devices.len() == explanation.device_count;
-            item.idle_since = is_whole.then(|| idle(&explanation.devices, now)).flatten();
+            item.idle_since = is_whole.then(|| idle(&explanation.devices)).flatten();
         }
         let inventory = &snapshot.layout.inventory;
         let pod = namespace.as_deref().filter(|_| &*resource == "pods");
@@ -160,34 +152,30 @@ impl GpuProvider {
             let owners = owners.map(|it| format!("{}/{}", it.kind.resource, it.name));
             item.workloads = owners.collect();
         }
-        let lag = explanation.window.as_ref().map_or(0.0, |it| it.lag_seconds);
-        let devices = explanation.devices.into_iter();
-        item.devices = devices.map(|it| at_newest_instant(it, lag, now)).collect();
-        (item.no_value, item.window) = (explanation.no_value, explanation.window);
-        item.namespace = namespace.as_deref().map(str::to_owned);
+        item.devices = explanation.devices;
+        for device in &mut item.devices {
+            device.readings = vec![device.now()];
+        }
         Ok(item)
     }
 
     /// Reads the values of an object, rounded to thousandths, and the age of the newest.
-    fn read_values(
-        &self,
-        item: &mut DevicesOf,
-        namespace: Option<&str>,
-        snapshot: &Snapshot,
-        now: Timestamp,
-    ) {
+    fn read_values(&self, item: &mut DevicesOf, snapshot: &Snapshot, now: Timestamp) {
+        let namespace = item.namespace.as_deref();
+        let Some((kind, table)) = snapshot.layout.table(&item.resource) else {
+            return;
+        };
+        let Some(index) = table.find(namespace, &item.name) else {
+            return;
+        };
         let mut newest = None;
-        let found = snapshot.layout.table(&item.resource);
-        let found =
-            found.and_then(|(kind, table)| Some((kind, table.find(namespace, &item.name)?)));
-        for (metric, place) in VALUES {
-            let value = found.and_then(|(kind, index)| {
-                let (metric, _) = self.metric(metric)?;
-                let value = snapshot.values(kind, metric).get(index)?;
-                value.filter(|value| value.is_fresh(now))
-            });
+        for metric in METRICS {
+            let place = self.metric(metric).map(|(place, _)| place);
+            let value = place.and_then(|place| *snapshot.values(kind, place).get(index)?);
+            let value = value.filter(|value| value.is_fresh(now));
             let milli = value.and_then(|value| milli_from_f64(value.value));
-            *place(item) = milli.map(|milli| milli as f64 / 1000.0);
+            let known = milli.map(|milli| (metric.to_owned(), milli as f64 / 1000.0));
+            item.values.extend(known);
             newest = newest.max(value.map(|value| value.at));
         }
         item.age_seconds = newest.map(|newest| now.since(newest).as_secs_f64());
@@ -239,60 +227,12 @@ fn objects(snapshot: &Snapshot, query: &DevicesQuery) -> BTreeSet<Key> {
 
 /// How long all held devices have been idle; `None`: no idle device is held, or the time
 /// is unknown.
-fn idle(devices: &[DeviceReport], now: Timestamp) -> Option<IdleTime> {
-    let (mut since, mut unknown) = (None, false);
-    for device in devices {
-        let last = device.readings.last();
-        match last.map(|it| (it.state, it.held)) {
-            Some((ReadingOutcome::Counted, Some(true))) => return Some(IdleTime::default()),
-            Some((ReadingOutcome::Idle, Some(true))) => {
-                let idle = device.idle.as_ref();
-                let of_device =
-                    idle.and_then(|it| Some((Timestamp::from_date(&it.since)?, it.or_longer)));
-                unknown |= of_device.is_none();
-                since = since.max(of_device);
-            }
-            Some((ReadingOutcome::Missing | ReadingOutcome::ActivityUnknown, _)) => unknown = true,
-            _ => {}
-        }
-    }
-    let (since, or_longer) = since.filter(|_| !unknown)?;
-    let seconds = now.since(since).as_secs_f64();
-    Some(IdleTime { seconds, or_longer })
-}
-
-/// What a device shows at the newest instant. `lag` is the lateness of its store in seconds.
-fn at_newest_instant(device: DeviceReport, lag: f64, now: Timestamp) -> DeviceReport {
-    // A reading that is too old does not show what the device does now.
-    let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
-    let last = device.readings.last().filter(|_| is_believed);
-    let held = last.and_then(|reading| reading.held);
-    let (state, reason) = match last.map(|reading| reading.state) {
-        _ if held == Some(false) => ("free", None),
-        Some(ReadingOutcome::Counted | ReadingOutcome::Active) => ("active", None),
-        Some(ReadingOutcome::Idle) => ("idle", None),
-        Some(ReadingOutcome::Missing) => ("missing", None),
-        Some(ReadingOutcome::NoReading) => ("no-reading", None),
-        Some(ReadingOutcome::ActivityUnknown) => ("unknown", Some("activity-unknown")),
-        Some(ReadingOutcome::Outside | ReadingOutcome::NotHeld) => {
-            ("unknown", Some("of-another-time"))
-        }
-        None if device.silent_since.is_some() => ("unknown", Some("silent")),
-        None => ("unknown", Some("late")),
+fn idle(devices: &[DeviceReport]) -> Option<IdleTime> {
+    let times = devices.iter().filter_map(|device| device.idle_since);
+    let least = times.min_by(|one, other| one.seconds.total_cmp(&other.seconds))?;
+    let is_known = |device: &DeviceReport| {
+        let state = device.now().state;
+        device.idle_since.is_some() || matches!(state, DeviceState::Free | DeviceState::NoReading)
     };
-    DeviceReport {
-        state: state.to_owned(),
-        reason: reason.map(str::to_owned),
-        held,
-        memory_utilization: last.and_then(|reading| reading.number),
-        idle_since: last.and_then(|_| idle(slice::from_ref(&device), now)),
-        pods: match held {
-            Some(false) => Vec::new(),
-            _ => device.pods,
-        },
-        heard_since: None,
-        idle: None,
-        readings: Vec::new(),
-        ..device
-    }
+    (least.seconds == 0.0 || devices.iter().all(is_known)).then_some(least)
 }

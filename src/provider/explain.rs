@@ -1,20 +1,24 @@
 //! Explains values, from the snapshot or with the query of a rule.
 
 use super::gpu::GpuProvider;
-use super::lookup::{Lookup, Subject};
+use super::lookup::Lookup;
 use super::rules::RuleValues;
 use super::{MetricValues, Query};
 use adapter_rules::rule::Rule;
 use aggregated_apiserver::refusal::Refusal;
-use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
+use gpu_metrics::explain::{ExplainedValue, Explanation, Promql};
 use gpu_metrics::metric::Value;
-use gpu_metrics::policy::Measure;
 
 impl GpuProvider {
     /// Explains the value of one object or of an external metric, or why it is missing.
-    pub fn explain(&self, query: &Query) -> Result<Explanation, Refusal> {
+    /// `names_pods`: all pods that hold its devices may be named, not only its own.
+    ///
+    /// # Errors
+    /// As for its value, except when there is none.
+    pub fn explain(&self, query: &Query, names_pods: bool) -> Result<Explanation, Refusal> {
         let current = self.current.load_full();
-        Ok(self.lookup(current.as_ref(), query)?.explanation())
+        let lookup = self.lookup(current.as_ref(), query)?;
+        Ok(lookup.explanation(names_pods))
     }
 }
 
@@ -30,8 +34,9 @@ pub(super) fn explained_by_rule(
     let mut explanation = Explanation {
         metric: query.metric.clone(),
         of: query.of.described(),
-        meaning: format!("the answer of Prometheus to the query of {place} of the configuration"),
-        notes: vec![format!("{place} is about the series {series}")],
+        notes: vec![format!(
+            "{place} of the configuration is about the series {series}"
+        )],
         ..Explanation::default()
     };
     let found = match found {
@@ -66,43 +71,23 @@ pub(super) fn explained_by_rule(
     explanation.promql = Some(Promql {
         query: found.query.promql.to_string(),
         time: value.map_or(query.now, |value| value.at).to_string(),
-        leaves_out: None,
     });
     Ok(explanation)
 }
 
 impl Lookup<'_> {
     /// The explanation of the value of an external metric or of one object.
-    pub(super) fn explanation(&self) -> Explanation {
-        let is_original = self.spec.measure == Measure::OriginalAverage;
-        let selected = match self.subject {
-            Subject::Objects { selection, .. } => {
-                let name = selection.name.as_deref().unwrap_or_default();
-                match (&*selection.resource, selection.namespace.as_deref()) {
-                    ("pods", Some(namespace)) => Selected::Pod(namespace, name),
-                    (_, Some(namespace)) => Selected::PodsOf(namespace),
-                    ("namespaces", None) => Selected::Namespace(name),
-                    (_, None) => Selected::Devices,
-                }
-            }
-            Subject::Namespace(namespace) => Selected::Namespace(namespace),
-            Subject::Cluster => Selected::All,
-        };
-        // The number of the whole cluster is not explained to users of one namespace.
-        let is_hidden = is_original && matches!(self.subject, Subject::Objects { .. });
-        let group = self.group().filter(|_| !is_hidden);
-        let question = Question {
-            metric: &self.name,
-            measure: &self.spec.measure,
-            of: &self.described(),
-            selected,
-            is_narrowed: self.narrowed.has_labels(),
-            now: self.query.now,
-        };
-        let reasons = group.and_then(|group| self.reasons(group.object));
+    pub(super) fn explanation(&self, names_pods: bool) -> Explanation {
+        let group = self.group();
         let value = self.value();
-        let no_value = value.is_none().then(|| self.absence());
-        let answer = (value, no_value);
-        Explanation::of_group(&question, self.snapshot, reasons.as_ref(), answer)
+        Explanation {
+            metric: self.name.to_string(),
+            of: self.described(),
+            value: value.map(|value| ExplainedValue::of(&value, self.query.now)),
+            no_value: value.is_none().then(|| self.absence()),
+            ..group.map_or_else(Explanation::default, |group| {
+                self.explained(group.object, names_pods)
+            })
+        }
     }
 }

@@ -11,11 +11,11 @@ use super::served::{ServedSnapshot, StoredValues};
 use super::{CustomValue, ExternalValue, MetricValues, ObjectSelection, Query, ValuesOf};
 use aggregated_apiserver::refusal::Refusal;
 use apimachinery::labels::Labels;
+use gpu_metrics::explain::{Explanation, Question};
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Member, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
-use gpu_metrics::reasons::Reasons;
 use gpu_metrics::snapshot::Snapshot;
 
 /// The most requirements of a label selector that are checked on the thread of the request.
@@ -241,11 +241,17 @@ impl<'a> Lookup<'a> {
     }
 
     /// The explanation of the value of a group.
-    pub(super) fn reasons(&self, group: &Object) -> Option<Reasons> {
-        let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let admitted = narrowed.has_labels().then(|| self.admitted(group));
-        let group = admitted.as_ref().unwrap_or(group);
-        self.snapshot.reasons(group, measure, narrowed.window)
+    pub(super) fn explained(&self, group: &Object, names_pods: bool) -> Explanation {
+        let is_narrowed = self.narrowed.has_labels();
+        let admitted = is_narrowed.then(|| self.admitted(group));
+        self.snapshot.explain(&Question {
+            object: admitted.as_ref().unwrap_or(group),
+            measure: &self.spec.measure,
+            window: self.narrowed.window,
+            is_narrowed,
+            names_pods,
+            now: self.query.now,
+        })
     }
 }
 

@@ -205,8 +205,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 
     /// Explains the value of an external metric, or of one object by name. The user must
     /// have the right to read the value; the explanation needs no further right. A missing
-    /// value is explained, and is no error.
-    fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
+    /// value is explained, and is no error. `names_pods`: the user may list the pods of all
+    /// namespaces.
+    fn explain<'a>(&'a self, _: &'a Query, _names_pods: bool) -> ProviderFuture<'a, Explanation> {
         Box::pin(ready(Err(Refusal::NoSuchPath)))
     }
 

@@ -100,7 +100,7 @@ impl Site {
 
     fn explained(&self, selector: &str) -> Explanation {
         let query = self.query(anywhere(), selector);
-        self.provider.explain(&query).unwrap()
+        self.provider.explain(&query, false).unwrap()
     }
 
     /// Values of all pods of the largest namespace, or of one.
@@ -170,7 +170,7 @@ fn an_explanation_of_narrowed_devices_has_no_query() {
     let told = site.explained("gpu>2");
     assert!(told.value.is_some() && told.promql.is_none());
     let mut notes = told.notes.iter();
-    assert!(notes.any(|it| it.contains("the metric selector narrows its devices by their labels")));
+    assert!(notes.any(|it| it.contains("no PromQL is shown")));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     let pods = listed("pod", Some(site.namespace()));
     let pods = pods["items"].as_array().unwrap().iter();
     let found: Vec<f64> = pods
-        .filter_map(|pod| pod["memoryUtilization"].as_f64())
+        .filter_map(|pod| pod["values"]["gpu_memory_utilization"].as_f64())
         .collect();
     let wanted = site.all();
     assert_eq!(found.len(), wanted.len());
@@ -318,7 +318,9 @@ async fn answers_computed_on_another_thread_are_equal() {
         let wanted = numbered(&site.provider.values(&query).unwrap());
         assert_eq!(found, wanted);
     }
-    let explained = served.explain(&site.query(anywhere(), &long())).await;
+    let explained = served
+        .explain(&site.query(anywhere(), &long()), false)
+        .await;
     assert_eq!(explained, Ok(site.explained(&long())));
 }
 

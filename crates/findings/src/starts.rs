@@ -119,10 +119,10 @@ pub fn idle_holders(pods: &[DevicesOf]) -> Option<String> {
         let namespace = pod.namespace.as_deref().unwrap_or_default();
         let own = format!("pods/{}", pod.name);
         let workload = pod.workloads.first().unwrap_or(&own);
-        let idle = pod.idle.filter(|it| *it > 0.0);
+        let idle = pod.values.get("gpu_idle_count");
         *holders
             .entry(format!("{namespace} {workload}"))
-            .or_default() += idle.unwrap_or(0.0);
+            .or_default() += idle.unwrap_or(&0.0);
     }
     let mut holders: Vec<_> = holders
         .into_iter()

@@ -1,5 +1,8 @@
 //! Devices that do not answer, and why an object has no value.
 
+use std::fmt;
+use std::mem::discriminant;
+
 use apimachinery::time::Timestamp;
 
 use crate::layout::Object;
@@ -8,43 +11,41 @@ use crate::policy::DeviceValue;
 use crate::snapshot::Snapshot;
 use crate::store::LineTimes;
 
-/// The reason for a missing value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absence {
-    /// No GPU belongs to the object.
-    NoDevice,
-    /// No source of the object's devices has sent a sample within F.
-    StoreBehind {
-        /// The newest sample of the object's devices.
-        newest: Timestamp,
-    },
-    /// GPUs of the object do not answer.
-    Missing {
-        why: Missing,
-        devices: usize,
-        /// GPUs of the object, including those that no series names.
-        of: usize,
-    },
-    /// The window holds too few readings of the metric.
-    TooFewReadings,
+/// Why a GPU does not answer. Of several causes the greatest is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A pod requests it, and no series names the pod.
+    Unseen,
+    /// Its series have ended with this newest sample.
+    Silent(Timestamp),
+    /// Its readings have not changed since.
+    Frozen(Timestamp),
 }
 
-/// Why GPUs of an object do not answer.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unseen => f.write_str("named by no series"),
+            Self::Silent(since) => write!(f, "silent since {}", since.whole_second().date()),
+            Self::Frozen(since) => write!(f, "unchanged since {}", since.whole_second().date()),
+        }
+    }
+}
+
+/// Why an object has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// Their series have ended with this newest sample.
-    Silent(Timestamp),
-    /// Their readings have not changed since.
-    Frozen(Timestamp),
-    /// The object's pods request them, and no series names these pods.
-    Unseen,
+pub struct Absence {
+    /// Why GPUs do not answer; `None`: they do, and the window holds too few readings.
+    pub cause: Option<Cause>,
+    /// GPUs with this cause.
+    pub devices: usize,
+    /// GPUs of the object, including those that no series names.
+    pub of: usize,
 }
 
 /// The times of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceTimes {
-    /// Its first known sample.
-    pub first: Timestamp,
     pub newest: Timestamp,
     /// S of its newest line, milliseconds.
     pub scrape_ms: i64,
@@ -52,10 +53,16 @@ pub struct DeviceTimes {
     pub fresh_ms: i64,
     /// L of the source, milliseconds.
     pub lag_ms: i64,
+    /// Why it does not answer.
+    pub cause: Option<Cause>,
+}
+
+impl DeviceTimes {
     /// Whether no line had a sample within F.
-    pub is_silent: bool,
-    /// Since when its readings have not moved.
-    pub frozen_since: Option<Timestamp>,
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        matches!(self.cause, Some(Cause::Silent(_)))
+    }
 }
 
 impl Snapshot {
@@ -63,20 +70,22 @@ impl Snapshot {
     #[must_use]
     pub fn times(&self, device: u32) -> Option<DeviceTimes> {
         let all = self.frame.times_of(self.layout.lines_of(device));
-        let all = all.filter(|line| line.newest > Timestamp::MIN);
+        let mut all = all.filter(|line| line.newest > Timestamp::MIN);
         let lag_ms = |line: &LineTimes| self.frame.sources.lag_ms(line.source);
         let heard_ms = |line: &LineTimes| self.frame.now.millis() - lag_ms(line);
         let is_silent = |line| heard_ms(line) - line.newest.millis() >= line.fresh_ms;
         let best = all.clone();
         let best = best.max_by_key(|line| (line.frozen_since().is_none(), line.newest))?;
+        let newest = all.clone().map(|line| line.newest).max()?;
         Some(DeviceTimes {
-            first: all.clone().map(|line| line.first).min()?,
-            newest: all.clone().map(|line| line.newest).max()?,
+            newest,
             scrape_ms: best.scrape_ms,
             fresh_ms: all.clone().map(|line| line.fresh_ms).max()?,
             lag_ms: lag_ms(best),
-            is_silent: all.clone().all(is_silent),
-            frozen_since: best.frozen_since(),
+            cause: match all.all(is_silent) {
+                true => Some(Cause::Silent(newest)),
+                false => best.frozen_since().map(Cause::Frozen),
+            },
         })
     }
 
@@ -104,44 +113,17 @@ impl Snapshot {
     /// Why an object has no value.
     #[must_use]
     pub fn absence(&self, object: &Object) -> Absence {
-        let devices: Vec<u32> = devices_of(object)
-            .map(|members| members[0].device)
-            .collect();
-        let unseen = self.unseen(object);
-        let missing = |why, count| Absence::Missing {
-            why,
-            devices: count,
-            of: devices.len() + unseen,
-        };
-        if devices.is_empty() && unseen == 0 {
-            return Absence::NoDevice;
-        }
-        let times = devices
-            .iter()
-            .filter_map(|device| Some((*device, self.times(*device)?)));
-        let times: Vec<(u32, DeviceTimes)> = times.collect();
-        let newest = times.iter().map(|(_, it)| it.newest).max();
-        let is_heard = || {
-            let mut all = (0..)
-                .take(self.layout.devices.len())
-                .filter_map(|it| self.times(it));
-            all.any(|it| !it.is_silent)
-        };
-        if let Some(newest) = newest.filter(|_| times.iter().all(|(_, it)| it.is_silent))
-            && self.layout.devices.len() > 1
-            && !is_heard()
-        {
-            return Absence::StoreBehind { newest };
-        }
-        let frozen = times.iter().filter_map(|(_, it)| it.frozen_since);
-        if let Some(since) = frozen.clone().max() {
-            return missing(Missing::Frozen(since), frozen.count());
-        }
-        let silent = times.iter().filter(|(_, it)| it.is_silent);
-        match silent.clone().map(|(_, it)| it.newest).max() {
-            Some(since) => missing(Missing::Silent(since), silent.count()),
-            None if unseen > 0 => missing(Missing::Unseen, unseen),
-            None => Absence::TooFewReadings,
+        let devices = devices_of(object).map(|members| members[0].device);
+        let mut causes: Vec<Option<Cause>> = devices.map(|it| self.times(it)?.cause).collect();
+        let known = causes.len() + self.unseen(object);
+        causes.resize(known, Some(Cause::Unseen));
+        let cause = causes.iter().flatten().max().copied();
+        let is_it =
+            |it: &&Cause| cause.is_some_and(|cause| discriminant(&cause) == discriminant(*it));
+        Absence {
+            cause,
+            devices: causes.iter().flatten().filter(is_it).count(),
+            of: known,
         }
     }
 }

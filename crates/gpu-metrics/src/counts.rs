@@ -1,7 +1,6 @@
 //! How a measure counts the devices of an object at an instant, and whether enough of them
 //! answer.
 
-use crate::explain::ReadingOutcome;
 use crate::policy::{DeviceValue, Measure, Over, Reducer};
 use crate::reading::DeviceReading;
 use crate::signal::Unit;
@@ -65,63 +64,42 @@ pub(crate) struct Missing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     measure: Measure,
-    /// Whether a device must be held; `None`: either.
-    held: Option<bool>,
+    /// Whether it is a number of held devices, and not of values.
+    pub(crate) of_held: bool,
     /// Whether a device must be active; `None`: either.
-    active: Option<bool>,
-    reducer: Reducer,
+    pub(crate) active: Option<bool>,
+    pub(crate) reducer: Reducer,
 }
 
 impl Counts {
     pub(crate) fn of(measure: Measure) -> Self {
-        let (held, active, reducer) = match measure {
-            Measure::Devices { over, reducer, .. } => match over {
-                Over::Active => (None, Some(true), reducer),
-                Over::All => (None, None, reducer),
-            },
-            Measure::OriginalAverage => (None, Some(true), Reducer::Mean),
-            Measure::HeldCount => (Some(true), None, Reducer::Sum),
-            Measure::ActiveCount => (Some(true), Some(true), Reducer::Sum),
-            Measure::IdleCount => (Some(true), Some(false), Reducer::Sum),
+        let (of_held, active, reducer) = match measure {
+            Measure::Devices { over, reducer, .. } => {
+                (false, (over == Over::Active).then_some(true), reducer)
+            }
+            Measure::OriginalAverage => (false, Some(true), Reducer::Mean),
+            Measure::HeldCount => (true, None, Reducer::Sum),
+            Measure::ActiveCount => (true, Some(true), Reducer::Sum),
+            Measure::IdleCount => (true, Some(false), Reducer::Sum),
         };
         Self {
             measure,
-            held,
+            of_held,
             active,
             reducer,
         }
     }
 
+    /// Whether a device that answers is part of the number.
     #[inline]
-    fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
-        self.held.is_none_or(|wanted| wanted == is_held)
-            && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
-    }
-
-    /// The outcome of a reading.
-    pub(crate) fn outcome(self, seen: &DeviceReading, is_held: bool) -> ReadingOutcome {
-        match seen.active {
-            None => ReadingOutcome::ActivityUnknown,
-            Some(_) if self.includes(seen, is_held) => ReadingOutcome::Counted,
-            Some(_) if self.held.is_some() && !is_held => ReadingOutcome::NotHeld,
-            Some(true) => ReadingOutcome::Active,
-            Some(false) => ReadingOutcome::Idle,
-        }
-    }
-
-    /// Whether a device adds its value, and not only itself.
-    #[inline]
-    pub(crate) fn is_of_values(self) -> bool {
-        !matches!(
-            self.measure,
-            Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount
-        )
+    pub(crate) fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
+        (is_held || !self.of_held) && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
     }
 
     #[inline]
     fn include(self, value: f64, weight: f64, to: &mut Total) {
         match self.reducer {
-            _ if !self.is_of_values() => to.add(1.0, 1.0),
+            _ if self.of_held => to.add(1.0, 1.0),
             Reducer::Sum => to.add(value, 1.0),
             Reducer::Mean | Reducer::Max => to.add(value, weight),
         }
@@ -138,9 +116,9 @@ impl Counts {
     /// Adds a missing device, with its last reading and that reading's weight.
     pub(crate) fn miss(self, last: Option<(f64, f64)>, to: &mut Missing) {
         let Some((value, weight)) = last else {
-            match self.is_of_values() {
-                true => to.never += 1,
-                false => to.total.add(1.0, 1.0),
+            match self.of_held {
+                true => to.total.add(1.0, 1.0),
+                false => to.never += 1,
             }
             return;
         };
@@ -182,10 +160,9 @@ impl Counts {
     fn is_near(self, counted: &Total, missing: &Total, of: &Answering) -> bool {
         let number = self.value(counted, of);
         let whole = self.value(&counted.plus(missing), of);
-        let points = if is_percent(&self.measure) {
-            POINTS
-        } else {
-            0.0
+        let points = match is_percent(&self.measure) {
+            true => POINTS,
+            false => 0.0,
         };
         let most = (CHANGE_OF_MEANS * number.abs()).max(points);
         (whole - number).abs() <= most + ROUNDING
@@ -206,11 +183,6 @@ fn is_percent(measure: &Measure) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
     };
-    match value {
-        DeviceValue::MemoryUtilization
-        | DeviceValue::GpuUtilization
-        | DeviceValue::MemoryUsedPercent => true,
-        DeviceValue::Signal(signal) => matches!(signal.unit(), Unit::Percent | Unit::Ratio),
-        DeviceValue::MemoryUsed | DeviceValue::PowerUsage => false,
-    }
+    let unit = value.signals().0.unit();
+    *value == DeviceValue::MemoryUsedPercent || matches!(unit, Unit::Percent | Unit::Ratio)
 }

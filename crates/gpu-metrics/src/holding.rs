@@ -171,13 +171,6 @@ impl Holdings {
         self.is_chosen(claim, instant) == Some(true)
     }
 
-    /// Whether a pod holds a device at an instant, by the time of a source without lateness.
-    pub(crate) fn is_held(&self, layout: &Layout, device: u32, instant: i64) -> bool {
-        let instant = instant - self.behind(device);
-        let mut claims = layout.claims_of(device);
-        claims.any(|claim| self.holds(claim, instant))
-    }
-
     /// Whether the pod of a claim holds other devices instead at an instant.
     pub(crate) fn loses(&self, claim: ClaimId, instant: i64) -> bool {
         self.is_chosen(claim, instant) == Some(false)

@@ -49,7 +49,6 @@ pub mod pipeline;
 pub mod policy;
 mod reading;
 mod reads;
-pub mod reasons;
 pub mod resources;
 pub mod series;
 pub mod signal;

@@ -1,6 +1,5 @@
 //! What a device contributes to an object at an instant.
 
-use crate::explain::ReadingOutcome;
 use crate::layout::{Member, Object};
 use crate::policy::DeviceValue;
 use crate::reading::{DeviceReading, Inputs};
@@ -16,8 +15,10 @@ pub(crate) enum Outcome {
         reading: DeviceReading,
         is_held: bool,
     },
-    /// It has none that belongs to the object.
-    Without(ReadingOutcome),
+    /// It has none, and a live pod of the object holds it.
+    Missing,
+    /// It has none that belongs to the object, and none is expected.
+    Nothing,
 }
 
 /// A device of an object.
@@ -28,7 +29,7 @@ pub(crate) struct OfDevice<'a> {
     pub(crate) device: u32,
     /// The first instant of the span, by the time of its source.
     first: i64,
-    inputs: Inputs,
+    pub(crate) inputs: Inputs,
     /// The signal of which processes may report shares.
     shares: Option<SignalId>,
     /// The instants at which its reading is that of an instance before it.
@@ -123,7 +124,7 @@ impl<'a> OfDevice<'a> {
     pub(crate) fn outcomes(&self, own: &[DeviceReading]) -> impl Iterator<Item = Outcome> {
         let places = own.iter().enumerate();
         places.map(|(place, seen)| match self.repeated.get(place) {
-            Some(true) => Outcome::Without(ReadingOutcome::NoReading),
+            Some(true) => Outcome::Nothing,
             _ => self.outcome(self.first + place as i64, seen),
         })
     }
@@ -136,15 +137,14 @@ impl<'a> OfDevice<'a> {
             // A live pod of the object holds the device.
             let is_awaited =
                 |claim| holdings.get(claim).is_current && holdings.holds(claim, instant);
-            return Outcome::Without(match self.any_claim(is_awaited) {
-                true => ReadingOutcome::Missing,
-                false if seen.is_missing() => ReadingOutcome::NoReading,
-                false => ReadingOutcome::Outside,
-            });
+            return match self.any_claim(is_awaited) {
+                true => Outcome::Missing,
+                false => Outcome::Nothing,
+            };
         }
         let is_held = self.any_claim(|claim| holdings.holds(claim, instant));
         if !is_held && (!self.object.is_place || self.is_displaced(instant)) {
-            return Outcome::Without(ReadingOutcome::Outside);
+            return Outcome::Nothing;
         }
         Outcome::Answers {
             reading: self.own_share(*seen),

@@ -208,12 +208,8 @@ impl Snapshot {
         instant: i64,
     ) -> Option<SignalId> {
         let signals = self.signals_of(device, value);
-        let mut shown = signals.into_iter().flatten();
-        let shown = shown.find(|signal| {
-            let run = &mut Span::at(instant);
-            self.field(device, *signal, run).is_some()
-        });
-        shown.or(signals[0])
+        let is_read = |it: &SignalId| self.field(device, *it, &mut Span::at(instant)).is_some();
+        signals.into_iter().flatten().find(is_read).or(signals[0])
     }
 
     fn last_of_field(&self, device: u32, signal: SignalId, instant: i64) -> Option<Reading> {

@@ -182,17 +182,11 @@ impl Snapshot {
         }
     }
 
-    /// Whether the pod of a claim holds its device at the end of the window.
-    #[must_use]
-    pub fn holds(&self, claim: ClaimId, device: u32) -> bool {
-        let end = self.end() - self.holdings.behind(device);
-        self.holdings.holds(claim, end)
-    }
-
-    /// The same, of a live pod.
+    /// Whether the live pod of a claim holds its device at the end of the window.
     #[must_use]
     pub fn is_current(&self, claim: ClaimId, device: u32) -> bool {
-        self.holdings.get(claim).is_current && self.holds(claim, device)
+        let end = self.end() - self.holdings.behind(device);
+        self.holdings.get(claim).is_current && self.holdings.holds(claim, end)
     }
 
     /// The line of a device with the newest sample.
@@ -231,7 +225,7 @@ impl Snapshot {
     pub fn silent(&self) -> Vec<u32> {
         let is_silent = |device: &u32| {
             let times = self.times(*device);
-            times.is_none_or(|it| it.is_silent && it.frozen_since.is_none())
+            times.is_none_or(|it| it.is_silent())
         };
         self.held().filter(is_silent).collect()
     }

@@ -3,7 +3,6 @@
 use apimachinery::time::Timestamp;
 
 use crate::counts::{Counts, Missing, Total};
-use crate::explain::ReadingOutcome;
 use crate::grid::instant_time;
 use crate::layout::{Object, PodId};
 use crate::outcome::{Outcome, devices_of};
@@ -110,7 +109,7 @@ impl Tallies {
         self.has_missing = true;
         let missing = self.missing.iter_mut().skip(place).step_by(self.span.len());
         for (counts, missing) in self.counts.iter().zip(missing) {
-            let last = last.filter(|_| !is_of_values || counts.is_of_values());
+            let last = last.filter(|_| !is_of_values || !counts.of_held);
             counts.miss(last, missing);
         }
     }
@@ -201,11 +200,11 @@ impl Snapshot {
                         to.answering[place].missing += 1;
                         to.miss(place, Some((reading.value, reading.weight)), true);
                     }
-                    Outcome::Without(ReadingOutcome::Missing) => {
+                    Outcome::Missing => {
                         to.answering[place].missing += 1;
                         to.miss(place, of.last(), false);
                     }
-                    Outcome::Without(_) => {}
+                    Outcome::Nothing => {}
                 }
             }
         });

@@ -1,7 +1,6 @@
 //! The columns of GPUs and MIG instances, in lists and in explanations.
 
-use gpu_metrics::devices::{DeviceReport, IdleTime};
-use gpu_metrics::explain::{ExplainedReading, ReadingOutcome};
+use gpu_metrics::devices::{DeviceReport, DeviceState, ExplainedReading, IdleTime};
 
 use crate::document::Severity;
 use crate::document::cell::{Cell, Object, Reference, Unit};
@@ -15,11 +14,11 @@ columns! {
     pub(super) DEVICES: DeviceReport;
     "node", "NODE", "node of the GPU" [] => |gpu| node(gpu);
     "uuid", "UUID", "UUID, with the MIG instance" [] => |gpu| Cell::text(uuid(gpu));
-    "state", "STATE", "what it does now, or its reading at the last instant; free: no pod holds it"
+    "state", "STATE", "what it does at the newest instant; free: no pod holds it"
         [] => state;
     "pods", "POD", "the pods that hold it, as far as you may read them" [] => pods;
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation at the newest instant; not memory in use"
-        [unit(Unit::Percent)] => |gpu| Cell::known(gpu.memory_utilization, Unit::Percent, reason(gpu));
+        [unit(Unit::Percent)] => |gpu| Cell::known(gpu.now().number, Unit::Percent, reason(gpu));
     "idleFor", "IDLE FOR", "time since it was active"
         [unit(Unit::Seconds)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
     "readings", "WINDOW", "its reading at each instant" [wide()] => |gpu| Cell::Instants {
@@ -53,20 +52,15 @@ fn uuid(gpu: &DeviceReport) -> String {
 }
 
 fn state(gpu: &DeviceReport) -> Cell {
-    let trouble = |text: String| Cell::verdict(Severity::Error, text);
-    match (&gpu.silent_since, &gpu.frozen_since, gpu.readings.last()) {
-        (Some(since), ..) => trouble(format!("silent since {since}")),
-        (None, Some(since), _) => trouble(format!("unchanged since {since}")),
-        (None, None, Some(reading)) => Cell::text(outcome(reading)),
-        (None, None, None) if gpu.state.is_empty() => Cell::absent("it has no reading"),
-        (None, None, None) => Cell::text(gpu.state.replace('-', " ")),
+    match &gpu.cause {
+        Some(cause) => Cell::verdict(Severity::Error, cause),
+        None => Cell::text(word(gpu.now().state)),
     }
 }
 
 fn pods(gpu: &DeviceReport) -> Cell {
-    let last = gpu.readings.last().and_then(|reading| reading.held);
     match &*gpu.pods {
-        _ if gpu.held.or(last) == Some(false) => Cell::text("none"),
+        _ if gpu.now().state == DeviceState::Free => Cell::text("none"),
         [] if gpu.shared_with > 0 => Cell::absent("you may not read the pods that hold it"),
         [] => Cell::absent("no pod is known to hold it"),
         pods => Cell::Objects(pods.iter().map(|it| pod(it)).collect()),
@@ -92,20 +86,24 @@ pub(super) fn idle_for(idle: Option<IdleTime>, reason: &str) -> Cell {
 
 /// The reading of a device at an instant, in a word or two.
 pub(super) fn outcome(reading: &ExplainedReading) -> String {
-    let number = reading.number.map(|number| Unit::Plain.digits(number));
-    let word = match reading.state {
-        ReadingOutcome::Counted if number.is_none() => "held",
-        ReadingOutcome::Counted => "",
-        ReadingOutcome::Idle => "idle",
-        ReadingOutcome::Active => "active",
-        ReadingOutcome::NotHeld => "free",
-        ReadingOutcome::ActivityUnknown => "active?",
-        ReadingOutcome::Outside => return "outside".to_owned(),
-        ReadingOutcome::Missing => return "missing".to_owned(),
-        ReadingOutcome::NoReading => return "none".to_owned(),
-    };
-    let text = format!("{} {word}", number.unwrap_or_default());
-    text.trim().to_owned()
+    let word = word(reading.state);
+    match reading.number.map(|number| Unit::Plain.digits(number)) {
+        None => word.to_owned(),
+        Some(number) if reading.counted => number,
+        Some(number) => format!("{number} {word}"),
+    }
+}
+
+const fn word(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Active => "active",
+        DeviceState::Idle => "idle",
+        DeviceState::Held => "held",
+        DeviceState::Free => "free",
+        DeviceState::ActivityUnknown => "active?",
+        DeviceState::Missing => "missing",
+        DeviceState::NoReading => "none",
+    }
 }
 
 fn text(known: Option<&String>, reason: &str) -> Cell {
@@ -113,5 +111,5 @@ fn text(known: Option<&String>, reason: &str) -> Cell {
 }
 
 fn reason(gpu: &DeviceReport) -> &str {
-    gpu.reason.as_deref().unwrap_or_default()
+    gpu.cause.as_deref().unwrap_or_default()
 }

@@ -276,10 +276,10 @@ impl Provider for Fixture {
         }
     }
 
-    fn explain<'a>(&'a self, _: &'a Query) -> ProviderFuture<'a, Explanation> {
+    fn explain<'a>(&'a self, _: &'a Query, names_pods: bool) -> ProviderFuture<'a, Explanation> {
+        let pods = names_pods.then(|| "ml/train-0".to_owned());
         let device = DeviceReport {
-            shared_with: 1,
-            holders: ["ml/train-0".to_owned()].into(),
+            pods: pods.into_iter().collect(),
             ..DeviceReport::default()
         };
         let explanation = Explanation {

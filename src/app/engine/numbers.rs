@@ -2,6 +2,7 @@
 
 use crate::telemetry::metrics::Metrics;
 use apimachinery::time::Timestamp;
+use gpu_metrics::absence::Cause;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::IntakeReport;
@@ -28,10 +29,11 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
     let devices = snapshot.layout.devices.len();
     for device in (0..).take(devices) {
         held += usize::from(snapshot.is_held(device));
-        let times = snapshot.times(device);
-        let is_frozen = times.is_some_and(|it| it.frozen_since.is_some());
-        frozen += usize::from(is_frozen);
-        silent += usize::from(!is_frozen && times.is_none_or(|it| it.is_silent));
+        match snapshot.times(device).map(|times| times.cause) {
+            None | Some(Some(Cause::Silent(_))) => silent += 1,
+            Some(Some(Cause::Frozen(_))) => frozen += 1,
+            Some(_) => {}
+        }
     }
     for (state, count) in [
         ("held", held),

@@ -249,7 +249,9 @@ fn a_missing_answer_is_unavailable() {
 fn an_explanation_without_an_answer_has_the_query() {
     let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
     let provider = provider(Prometheus::default());
-    let told = provider.explain(&query(of, "hits", "")).now_or_never();
+    let told = provider
+        .explain(&query(of, "hits", ""), false)
+        .now_or_never();
     let why = told.unwrap().unwrap().no_value.unwrap();
     let words = "no answer to sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
     assert!(why.contains(words), "{why}");
@@ -304,11 +306,13 @@ fn an_explanation_has_the_rule_its_query_and_the_answer() {
     ] {
         let provider = provider_of(ONE, samples);
         let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
-        let told = provider.explain(&query(of, "hits", "")).now_or_never();
+        let told = provider
+            .explain(&query(of, "hits", ""), false)
+            .now_or_never();
         let told = told.unwrap().unwrap();
         assert_eq!(told.value.map(|value| value.number), value);
         assert_eq!(told.promql.unwrap().query, ONE);
-        assert!(told.meaning.contains("rules[0]"), "{}", told.meaning);
+        assert!(told.notes[0].contains("rules[0]"), "{:?}", told.notes);
         let notes = told.notes.join("\n");
         for words in ["series hits", said] {
             assert!(notes.contains(words), "{notes}");

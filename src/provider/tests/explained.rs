@@ -7,7 +7,7 @@ use super::super::{ObjectSelection, Query, ValuesOf};
 use aggregated_apiserver::refusal::Refusal;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
-use gpu_metrics::explain::Explanation;
+use gpu_metrics::explain::{Explanation, HOLDERS_UNNAMED};
 use gpu_metrics::signal::SignalId;
 use scene::{Scene, policy};
 
@@ -43,13 +43,13 @@ impl Asked {
     }
 
     /// Explains the mean of an object such as `pods n/p` or `nodes x`.
-    fn explain(&self, object: &str) -> Explanation {
+    fn explain(&self, object: &str, names_pods: bool) -> Explanation {
         let (resource, name) = object.split_once(' ').unwrap();
         let parts = name.split_once('/');
         let (namespace, name) = (parts.map(|it| it.0), parts.map_or(name, |it| it.1));
         let of = ValuesOf::Objects(ObjectSelection::named(resource, namespace, name));
         let query = self.query(of, MEAN, "");
-        self.provider.explain(&query).unwrap()
+        self.provider.explain(&query, names_pods).unwrap()
     }
 
     fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, Refusal> {
@@ -146,25 +146,26 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
         ("namespaces a", 1),
         ("nodes node-1", 0),
     ] {
-        let explanation = answers.explain(object);
+        let explanation = answers.explain(object, false);
         let text = serde_json::to_string(&explanation).unwrap();
         assert!(!text.contains("secret-b"), "{object}: {text}");
         assert_eq!(explanation.devices[0].pods.len(), named, "{object}: {text}");
     }
-    let own = answers.explain("pods a/secret-a");
+    let own = answers.explain("pods a/secret-a", false);
     // The deleted pod `c` held it; the inventory does not contain `c`.
     assert_eq!(own.devices[0].shared_with, 1);
-    let mut node = answers.explain("nodes node-1");
+    let node = answers.explain("nodes node-1", false);
     assert_eq!(node.devices[0].shared_with, 2);
-    node.name_holders(true);
+    assert!(node.notes.iter().any(|note| note == HOLDERS_UNNAMED));
+    let node = answers.explain("nodes node-1", true);
     assert_eq!(node.devices[0].pods, ["a/secret-a", "b/secret-b"]);
     assert_eq!(node.devices[0].shared_with, 0);
     let query = answers.query(external("a"), "cluster_gpu_memory_utilization", "");
-    let cluster = answers.provider.explain(&query).unwrap();
+    let cluster = answers.provider.explain(&query, true).unwrap();
     let text = serde_json::to_string(&cluster).unwrap();
     let is_unnamed = cluster.devices.is_empty() && !text.contains("secret");
     assert!(is_unnamed, "{text}");
-    let counted = "devices counted and not listed: 1,";
+    let counted = "devices counted and not listed: 1";
     assert!(cluster.notes.iter().any(|note| note.contains(counted)));
 }
 
@@ -178,7 +179,7 @@ fn an_unknown_name_is_reported() {
         ("pods m/p", "there is no pod p in namespace m"),
         ("deployments.apps n/q", "belongs to deployments.apps q"),
     ] {
-        let explanation = answers.explain(object);
+        let explanation = answers.explain(object, false);
         let reason = explanation.no_value.unwrap();
         assert!(reason.contains(said), "{object}: {reason}");
     }

@@ -7,6 +7,7 @@ use super::super::codes::{GM408, GM409, GM410, GM412};
 use super::super::names::listed;
 use super::{EXPORTERS, GPUS, PolledSource, place};
 use apimachinery::time::Timestamp;
+use gpu_metrics::absence::Cause;
 use gpu_metrics::inventory::InventoryOrigin;
 
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
@@ -35,7 +36,7 @@ fn exporter<'s>(seen: PolledSource<'s>, device: u32) -> Option<(Option<&'s str>,
 /// reported that one for longer than a window.
 fn silent(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut heard: HashMap<_, Timestamp> = HashMap::new();
-    for (device, times) in seen.devices().filter(|(_, times)| !times.is_silent) {
+    for (device, times) in seen.devices().filter(|(_, times)| !times.is_silent()) {
         if let Some(exporter) = exporter(seen, device) {
             let newest = heard.entry(exporter).or_insert(times.newest);
             *newest = times.newest.max(*newest);
@@ -81,7 +82,7 @@ fn silent(seen: PolledSource<'_>) -> Vec<Finding> {
 fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
     let frozen = seen
         .devices()
-        .filter(|(_, times)| times.frozen_since.is_some());
+        .filter(|(_, times)| matches!(times.cause, Some(Cause::Frozen(_))));
     let lines = frozen.filter_map(|(device, _)| seen.snapshot.newest_line(device));
     let places: BTreeSet<&str> = lines.map(place).collect();
     (!places.is_empty()).then(|| {

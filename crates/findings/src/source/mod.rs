@@ -119,7 +119,7 @@ impl<'s> PolledSource<'s> {
     fn devices(self) -> impl Iterator<Item = (u32, DeviceTimes)> {
         let devices = (0..).take(self.snapshot.layout.devices.len());
         let times = devices.filter_map(move |it| Some((it, self.snapshot.times(it)?)));
-        times.filter(|(_, times)| !times.is_silent)
+        times.filter(|(_, times)| !times.is_silent())
     }
 
     /// The lines of a device that are reported now.

@@ -81,7 +81,7 @@ fn holders_of_idle_gpus_are_named_by_their_workloads() {
         namespace: Some(namespace.to_owned()),
         name: name.to_owned(),
         workloads: workload.map(str::to_owned).into_iter().collect(),
-        idle: Some(idle),
+        values: [("gpu_idle_count".to_owned(), idle)].into(),
         ..DevicesOf::default()
     };
     let notebook = Some("statefulsets.apps/notebook");

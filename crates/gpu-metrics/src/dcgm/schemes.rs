@@ -34,61 +34,37 @@ pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
 /// The rank of the scraped pod's name.
 pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
-/// Labels that name a pod, and where they come from (docs/numbers.md, "Whose a device is").
+/// Labels that name a pod (docs/numbers.md, "Whose a device is").
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerLabels {
     pub(crate) namespace: &'static str,
     pub(crate) pod: &'static str,
     /// Of the container.
     container: &'static str,
-    /// The software that writes them so.
-    from: &'static str,
 }
 
-const fn by(labels: [&'static str; 3], from: &'static str) -> OwnerLabels {
-    let [namespace, pod, container] = labels;
+const fn by([namespace, pod, container]: [&'static str; 3]) -> OwnerLabels {
     OwnerLabels {
         namespace,
         pod,
         container,
-        from,
     }
 }
 
 /// The first pair that a series has names its pod, and the label after it the container. The
 /// last pair may be that of the scraped exporter.
 pub(crate) static OWNERS: [OwnerLabels; 5] = [
-    by(
-        ["exported_namespace", "exported_pod", "exported_container"],
-        "honor_labels: false",
-    ),
-    by(
-        ["namespace", "exported_pod", "exported_container"],
-        "honor_labels: false",
-    ),
-    by(
-        ["pod_namespace", "pod_name", "container_name"],
-        "exporter before 2.0",
-    ),
-    by(
-        ["exported_namespace", "pod", "container"],
-        "endpoints discovery",
-    ),
-    by(
-        ["namespace", "pod", "container"],
-        "honor_labels: true or none in the way",
-    ),
+    by(["exported_namespace", "exported_pod", "exported_container"]),
+    by(["namespace", "exported_pod", "exported_container"]),
+    by(["pod_namespace", "pod_name", "container_name"]),
+    by(["exported_namespace", "pod", "container"]),
+    by(["namespace", "pod", "container"]),
 ];
 
 impl OwnerLabels {
     /// Whether they may be those of the scraped exporter.
     pub(crate) fn are_bare(&self) -> bool {
         self.namespace == "namespace" && self.pod == "pod"
-    }
-
-    /// The labels as text.
-    pub(crate) fn describe(&self) -> String {
-        format!("{} and {} ({})", self.namespace, self.pod, self.from)
     }
 }
 

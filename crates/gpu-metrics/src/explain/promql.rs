@@ -1,203 +1,126 @@
-//! The PromQL that computes a group's number (docs/numbers.md, "The same number in
-//! PromQL").
+//! The PromQL that computes an object's number in the common case (docs/numbers.md, "The
+//! same number in PromQL").
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::counts::Counts;
 use crate::dcgm::schemes::{OWNERS, OwnerLabels};
-use crate::policy::{DeviceValue, Measure, Over, Reducer};
-use crate::reasons::{DeviceReasons, Reasons};
+use crate::grid::instant_time;
+use crate::outcome::devices_of;
+use crate::policy::{DeviceValue, Reducer};
+use crate::reading::Inputs;
 use crate::signal::{SignalId, Unit};
 use crate::snapshot::Snapshot;
+use crate::window::window_ms;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals};
+use apimachinery::time::millis;
 
-use super::{Promql, Question, Selected, field, seconds};
+use super::of_object::MOST_DEVICES;
+use super::{Promql, Question, field, seconds};
 
-/// What no query can express.
-const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which end a series at once, pods \
-                        that were replaced, prometheus.matchers of the configuration, and samples that were \
-                        written after this answer";
-
-/// The most names in a query.
-const MOST_NAMES: usize = 64;
-
-/// The query, or why there is none: a short query computes the same number if there are no
-/// MIG instances and no shares of processes, one scheme of owner labels, and one field.
-pub(super) fn same(
-    question: &Question<'_>,
-    reasons: &Reasons,
-    snapshot: &Snapshot,
-) -> Result<Promql, &'static str> {
-    let layout = &snapshot.layout;
-    let devices = || reasons.devices.iter();
-    let facts = |of: &DeviceReasons| &layout.devices[of.device as usize];
-    let lines = |of: &DeviceReasons| {
-        let rows = layout.lines_of(of.device).iter();
-        rows.filter_map(|row| layout.lines[row.0 as usize].as_ref())
+/// The query for the window up to an instant; `None`: no short one computes the number.
+pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> Option<Promql> {
+    let (layout, policy) = (&snapshot.layout, &snapshot.policy);
+    let devices = devices_of(question.object).map(|members| members[0].device);
+    let devices: Vec<u32> = devices.collect();
+    let is_odd = |device: &u32| {
+        let of = &layout.devices[*device as usize];
+        of.device.instance.is_some() || of.has_instances || of.has_processes
     };
-    let owners = devices()
-        .flat_map(lines)
-        .filter_map(|line| line.owner.as_ref());
+    if question.is_narrowed || !policy.active.is_empty() || devices.iter().any(is_odd) {
+        return None;
+    }
+    let all = devices.iter().copied();
+    let behind = only(all.clone().map(|it| snapshot.holdings.behind(it)))?;
+    let fresh_ms = only(all.clone().map(|it| Some(snapshot.times(it)?.fresh_ms)))??;
+    let shown = Inputs::of(question.measure).shown_by().next()?;
+    let signal = only(all.map(|it| snapshot.signal_of(it, shown, last)))??;
+    let rows = devices.iter().flat_map(|it| layout.lines_of(*it));
+    let owners = rows.filter_map(|row| layout.lines[row.0 as usize].as_ref()?.owner.as_ref());
     let owners: BTreeSet<&OwnerLabels> = owners.map(|owner| owner.by).collect();
-    let mut odd = devices().map(facts);
-    if odd.any(|it| it.device.instance.is_some() || it.has_instances || it.has_processes)
-        || owners.len() > 1
-    {
-        return Err(
-            "its devices have MIG instances, parts of processes or several ways of naming pods",
-        );
+    let counts = Counts::of(*question.measure);
+    // Memory in use and power do not show by themselves which GPUs are active.
+    let is_of_two = shown == DeviceValue::MemoryUsedPercent
+        || (counts.active.is_some() && !matches!(signal.unit(), Unit::Percent | Unit::Ratio));
+    if owners.len() > 1 || is_of_two {
+        return None;
     }
-    if question.is_narrowed {
-        return Err("the metric selector narrows its devices by their labels");
-    }
-    if reasons.has_several_ends {
-        return Err("its devices have sources of different lateness");
-    }
-    let signals: BTreeSet<SignalId> = devices().filter_map(|device| device.signal).collect();
-    if signals.len() > 1 {
-        return Err("its devices are read from different fields");
-    }
-    let fresh_ms = devices()
-        .filter_map(|device| Some(device.times?.fresh_ms))
-        .max();
-    let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
-    let matchers = matchers(question, reasons, snapshot, owners.first().copied())
-        .ok_or("it would have to list too many names")?;
-    let matchers = match matchers.is_empty() {
-        true => String::new(),
-        false => format!("{{{}}}", matchers.join(",")),
-    };
-    let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
-    let number = number(question.measure, signals.first().copied(), fresh)
-        .ok_or("it is not read from one known field")?;
+    let by = owners.first().copied().unwrap_or(&OWNERS[0]);
+    let matchers = matchers(question, snapshot, by)?.join(",");
+    let series = format!("{}{{{matchers}}}", field(signal)?);
+    let gpus = gpus(signal, &series, fresh_ms);
+    let number = number(counts, &gpus);
     let step = Duration::from_millis(snapshot.frame.step_ms.unsigned_abs());
     // Prometheus 2 includes the left end of a range, so it is a millisecond shorter.
-    let (range, step) = (reasons.window_ms - 1, format_duration(step));
-    Ok(Promql {
-        query: format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])"),
-        time: reasons.end.to_string(),
-        leaves_out: Some(leaves_out(snapshot)),
+    let range = window_ms(policy, question.window.map(millis)) - 1;
+    Some(Promql {
+        query: format!(
+            "avg_over_time((\n  {number}\n)[{range}ms:{}])",
+            format_duration(step)
+        ),
+        time: instant_time(last - behind, snapshot.frame.step_ms).to_string(),
     })
 }
 
-/// The group's number at an instant; `fresh` gives the readings of a field.
-fn number(
-    measure: &Measure,
-    read: Option<SignalId>,
-    fresh: impl Fn(SignalId) -> Option<String>,
-) -> Option<String> {
-    // One reading for each device: the largest.
-    let devices = |signal: SignalId| {
-        let fresh = fresh(signal)?;
-        Some(format!("max by (UUID, GPU_I_ID) (\n    {fresh})"))
-    };
-    let shown = read.unwrap_or(SignalId::MEM_COPY_UTIL);
-    Some(match measure {
-        Measure::HeldCount => format!("count({})", devices(shown)?),
-        Measure::ActiveCount => counted(&devices(shown)?, "> 0"),
-        Measure::IdleCount => counted(&devices(shown)?, "== 0"),
-        Measure::Devices {
-            value: DeviceValue::MemoryUsedPercent,
-            ..
-        } => {
-            let sum = |signal| Some(format!("sum({})", devices(signal)?));
-            let (used, free) = (sum(SignalId::FB_USED)?, sum(SignalId::FB_FREE)?);
-            let reserved = sum(SignalId::FB_RESERVED)?;
-            format!("100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))")
-        }
-        Measure::Devices { reducer, over, .. } => {
-            reduced(reducer, *over == Over::Active, &devices(read?)?)
-        }
-        Measure::OriginalAverage => return None,
-    })
+/// The item, if all are equal.
+fn only<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|it| it == first).then_some(first)
 }
 
-fn leaves_out(snapshot: &Snapshot) -> String {
-    if !snapshot.policy.active.is_empty() {
-        return "the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned();
-    }
-    LEFT_OUT.to_owned()
-}
-
-fn counted(devices: &str, condition: &str) -> String {
-    format!("count({devices} {condition})\n  or max({devices}) * 0")
-}
-
-fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
-    let name = match reducer {
-        Reducer::Mean => "avg(",
-        Reducer::Sum => "sum(",
-        Reducer::Max => "max(",
-    };
-    match active {
-        true => format!("{name}{devices} > 0)\n  or max({devices}) * 0"),
-        false => format!("{name}{devices})"),
-    }
-}
-
-/// The readings of a signal that count: valid and fresh.
-fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
-    let series = format!("{}{matchers}", field(signal)?);
-    let in_range = match signal.unit() {
+/// The valid and fresh readings of a signal, one for each device: the largest.
+fn gpus(signal: SignalId, series: &str, fresh_ms: i64) -> String {
+    let valid = match signal.unit() {
         Unit::Percent => format!("{series} >= 0 <= 100"),
-        Unit::Ratio => {
-            format!("100 * clamp_max({series} >= 0 <= 1.2, 1)")
-        }
+        Unit::Ratio => format!("100 * clamp_max({series} >= 0 <= 1.2, 1)"),
         Unit::Watts => format!("{series} >= 0 < 1e6"),
-        // `Plain` does not occur: `field` returns no names of configured signals.
         Unit::Mebibytes | Unit::Plain => format!("{series} >= 0 < 1e8"),
     };
     let fresh = seconds(fresh_ms);
-    Some(format!(
-        "({in_range}) and (timestamp({series}) > time() - {fresh})"
-    ))
+    format!("max by (UUID) (\n    ({valid}) and (timestamp({series}) > time() - {fresh}))")
 }
 
-/// `exported_namespace="ml"`, `exported_pod=~"a|b"`; `None`: there are too many names.
-fn matchers(
-    question: &Question<'_>,
-    reasons: &Reasons,
-    snapshot: &Snapshot,
-    by: Option<&OwnerLabels>,
-) -> Option<Vec<String>> {
-    let of_held = matches!(
-        question.measure,
-        Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount
-    );
-    let layout = &snapshot.layout;
-    let by = by.unwrap_or(&OWNERS[0]);
-    let (namespace_label, pod_label) = (by.namespace, by.pod);
-    let of_namespace = |namespace: &str| equals(namespace_label, namespace);
-    let mut matchers = match question.selected {
-        Selected::All => Vec::new(),
-        Selected::Namespace(namespace) => vec![of_namespace(namespace)],
-        Selected::Pod(namespace, pod) => {
-            vec![of_namespace(namespace), equals(pod_label, pod)]
-        }
-        Selected::PodsOf(namespace) => {
-            let members = reasons.devices.iter().flat_map(|device| &device.members);
-            let claims = members.filter_map(|member| member.claim);
-            let pods = claims.map(|claim| layout.claims[claim as usize].pod);
-            let pods = few(pods.map(|pod| layout.pods[pod as usize].pod.name.to_string()))?;
-            vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
-        }
-        Selected::Devices => {
-            let is_held = |device: u32| !layout.claims_of(device).is_empty();
-            let devices = reasons.devices.iter().map(|it| it.device);
-            let devices = devices.filter(|device| !of_held || is_held(*device));
-            let uuid = |device: u32| layout.devices[device as usize].device.uuid.to_string();
-            vec![format!("UUID=~{}", few(devices.map(uuid))?)]
-        }
+/// The object's number at an instant.
+fn number(counts: Counts, gpus: &str) -> String {
+    let name = match counts.reducer {
+        _ if counts.of_held => "count",
+        Reducer::Mean => "avg",
+        Reducer::Sum => "sum",
+        Reducer::Max => "max",
     };
-    if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
-        matchers.push(format!("{pod_label}!=\"\""));
+    match counts.active {
+        Some(true) => format!("{name}({gpus} > 0)\n  or max({gpus}) * 0"),
+        Some(false) => format!("{name}({gpus} == 0)\n  or max({gpus}) * 0"),
+        None => format!("{name}({gpus})"),
+    }
+}
+
+/// `exported_namespace="ml"`, `exported_pod=~"a|b"`.
+fn matchers(question: &Question<'_>, snapshot: &Snapshot, by: &OwnerLabels) -> Option<Vec<String>> {
+    let (object, layout) = (question.object, &snapshot.layout);
+    let has_few = object.members.len() <= MOST_DEVICES;
+    let mut matchers = Vec::new();
+    match &object.namespace {
+        Some(namespace) if has_few => {
+            let claims = object.members.iter().filter_map(|member| member.claim);
+            let pods = claims.map(|claim| layout.claims[claim as usize].pod as usize);
+            let pods: BTreeSet<&str> = pods.map(|pod| &*layout.pods[pod].pod.name).collect();
+            matchers.push(equals(by.namespace, namespace));
+            matchers.push(format!("{}=~{}", by.pod, any_of(pods)));
+        }
+        None if !object.is_place => matchers.push(equals(by.namespace, &object.name)),
+        None if object.name.is_empty() => {}
+        None if has_few => {
+            let devices = object.members.iter().map(|it| it.device as usize);
+            let uuids = devices.map(|device| &layout.devices[device].device.uuid);
+            matchers.push(format!("UUID=~{}", any_of(uuids)));
+        }
+        _ => return None,
+    }
+    if object.is_place && Counts::of(*question.measure).of_held {
+        matchers.push(format!("{}!=\"\"", by.pod));
     }
     Some(matchers)
-}
-
-/// [`any_of`] for names, if they are few enough for a query.
-fn few(names: impl Iterator<Item = String>) -> Option<String> {
-    let names: BTreeSet<String> = names.collect();
-    (names.len() <= MOST_NAMES).then(|| any_of(&names))
 }

@@ -3,7 +3,7 @@
 use super::scene::Scene;
 use apimachinery::time::Timestamp;
 use gpu_metrics::absence::Absence;
-use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
+use gpu_metrics::explain::{Explanation, Question};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
@@ -71,27 +71,14 @@ impl Answers {
         let (_, spec) = self.metric(metric)?;
         let original = spec.measure == Measure::OriginalAverage;
         let group = self.group(object).filter(|_| !original)?;
-        let selected = match parts(object)? {
-            ("pods", Some(namespace), name) => Selected::Pod(namespace, name),
-            (_, Some(namespace), _) => Selected::PodsOf(namespace),
-            ("namespaces", None, name) => Selected::Namespace(name),
-            (_, None, _) => Selected::Devices,
-        };
-        let question = Question {
-            metric,
+        Some(self.snapshot.explain(&Question {
+            object: group,
             measure: &spec.measure,
-            of: object,
-            selected,
+            window: None,
             is_narrowed: false,
+            names_pods: false,
             now: self.now,
-        };
-        let reasons = self.snapshot.reasons(group, &spec.measure, None);
-        Some(Explanation::of_group(
-            &question,
-            &self.snapshot,
-            reasons.as_ref(),
-            (self.value_at(object, metric, self.now), None),
-        ))
+        }))
     }
 
     pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
@@ -123,19 +110,16 @@ pub(super) fn close(actual: Option<f64>, expected: f64) {
 fn agrees(explanation: &Explanation, served: Option<Value>) {
     let number = served.map(|value| value.value);
     for (place, instant) in explanation.instants.iter().enumerate() {
-        let states = explanation.devices.iter();
-        let states = states.map(|device| device.readings[place].state);
-        let counted = states
-            .filter(|state| *state == ReadingOutcome::Counted)
-            .count();
+        let readings = explanation.devices.iter();
+        let readings = readings.map(|device| device.readings[place]);
+        let counted = readings.filter(|reading| reading.counted).count();
         let listed = !explanation.devices.is_empty() && instant.answering > 0;
         assert!(
             !listed || counted == instant.counted as usize,
             "{explanation:#?}"
         );
     }
-    let first = "; first over the devices at each instant";
-    if let Some(number) = number.filter(|_| explanation.meaning.contains(first)) {
+    if let Some(number) = number {
         let numbers = explanation
             .instants
             .iter()

@@ -36,7 +36,6 @@ fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
     html! {
         @match block {
             Block::Heading(text) => h2 { (text) },
-            Block::Text(text) => p.text { (text) },
             Block::Verdict(it) => p class={ "verdict " (it.severity.name()) } { (verdict(it)) },
             Block::Facts(facts) => dl.facts { @for fact in facts { (of_fact(fact, addresses)) } },
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },

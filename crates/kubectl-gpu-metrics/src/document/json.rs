@@ -19,7 +19,6 @@ pub(crate) fn value(document: &Document) -> Value {
 fn block(block: &Block) -> Value {
     match block {
         Block::Heading(text) => json!({"kind": "heading", "text": text}),
-        Block::Text(text) => json!({"kind": "text", "text": text}),
         Block::Verdict(it) => json!({"kind": "verdict", "severity": it.severity, "text": it.text}),
         Block::Facts(facts) => {
             let facts = facts.iter().map(|fact| (fact.label.as_str(), &fact.cell));

@@ -32,8 +32,6 @@ pub(crate) struct Document {
 pub(crate) enum Block {
     /// The name of the blocks below it.
     Heading(String),
-    /// A sentence or two.
-    Text(String),
     /// A judgement.
     Verdict(Verdict),
     /// Values with their names.
@@ -155,10 +153,6 @@ impl Document {
 
     pub(crate) fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(text.into()));
-    }
-
-    pub(crate) fn text(&mut self, text: impl Into<String>) {
-        self.blocks.push(Block::Text(text.into()));
     }
 
     pub(crate) fn verdict(&mut self, severity: Severity, text: impl Into<String>) {

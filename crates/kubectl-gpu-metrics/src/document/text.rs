@@ -68,7 +68,7 @@ fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
             .collect()
     };
     match block {
-        Block::Heading(text) | Block::Text(text) => one(text),
+        Block::Heading(text) => one(text),
         Block::Verdict(verdict) => one(&format!("{} {}", verdict.severity.mark(), verdict.text)),
         Block::Facts(facts) => of_facts(facts),
         Block::Steps(steps) => {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(lines[1], r"a\u000ab\u202e    5.0");
         let mut document = Document::new("\u{1b}[2J");
         document.verdict(Severity::Error, "a\u{1b}b");
-        document.text("c\rd\ne");
+        document.heading("c\rd\ne");
         let title = Layout {
             title: true,
             ..Layout::default()

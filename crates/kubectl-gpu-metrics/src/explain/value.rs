@@ -33,10 +33,9 @@ columns! {
 pub(crate) fn document(said: &Explanation) -> Document {
     let unit = unit(&said.metric);
     let mut document = Document::new(format!("{} of {}", said.metric, said.of));
-    document.text(&said.meaning);
     value(said, unit, &mut document);
     if let Some(window) = &said.window {
-        document.facts(of_window(window, said.instants.len()));
+        document.facts(of_window(window, said));
     }
     instants(said, unit, &mut document);
     if !said.devices.is_empty() {
@@ -53,8 +52,6 @@ pub(crate) fn document(said: &Explanation) -> Document {
     if let Some(promql) = &said.promql {
         document.heading(format!("The same in PromQL, at time {}", promql.time));
         document.code(&promql.query);
-        let left_out = promql.leaves_out.iter();
-        document.notes(left_out.map(|it| format!("The query does not account for {it}.")));
     }
     document
 }
@@ -77,7 +74,8 @@ fn value(said: &Explanation, unit: Unit, document: &mut Document) {
 }
 
 /// The window of a value.
-fn of_window(window: &Window, instants: usize) -> Vec<Fact> {
+fn of_window(window: &Window, said: &Explanation) -> Vec<Fact> {
+    let defined = said.instants.iter().filter(|it| it.number.is_some());
     let seconds = |label: &str, value| Fact::new(label, Cell::number(value, Unit::Seconds));
     vec![
         seconds("window", window.seconds),
@@ -86,7 +84,7 @@ fn of_window(window: &Window, instants: usize) -> Vec<Fact> {
         seconds("the store is late by", window.lag_seconds),
         Fact::new(
             "instants with a number",
-            Cell::text(format!("{} of {instants}", window.defined)),
+            Cell::text(format!("{} of {}", defined.count(), said.instants.len())),
         ),
     ]
 }

@@ -1,7 +1,8 @@
 //! The columns of `top`: each is declared once, for the table, `--sort-by`, `--sum`,
 //! `--help`, the page and JSON.
 
-use gpu_metrics::devices::DevicesOf;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::devices::{DeviceState, DevicesOf};
 
 use crate::devices::idle_for;
 use crate::document::cell::{Cell, Reference, Unit};
@@ -27,27 +28,27 @@ columns! {
     "free", "FREE", "GPUs that no pod holds, at the newest instant"
         [unit(Unit::Count)] => free;
     "held", "HELD", "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it"
-        [unit(Unit::Count)] => |row| known(row, row.item.held, Unit::Count);
+        [unit(Unit::Count)] => |row| known(row, "gpu_held_count", Unit::Count);
     "active", "ACTIVE", "held GPUs with a memory bandwidth utilisation above 0, mean over the window"
-        [unit(Unit::Count)] => |row| known(row, row.item.active, Unit::Count);
+        [unit(Unit::Count)] => |row| known(row, "gpu_active_count", Unit::Count);
     "idle", "IDLE", "held GPUs that are not active, mean over the window"
-        [unit(Unit::Count)] => |row| known(row, row.item.idle, Unit::Count);
+        [unit(Unit::Count)] => |row| known(row, "gpu_idle_count", Unit::Count);
     "memoryUtilization", "MEM BW", "memory bandwidth utilisation of the active GPUs, mean over the window; not memory in use"
-        [unit(Unit::Percent)] => |row| known(row, row.item.memory_utilization, Unit::Percent);
+        [unit(Unit::Percent)] => |row| known(row, MEMORY_UTILIZATION, Unit::Percent);
     "memoryUtilizationNow", "NOW", "MEM BW % at the newest instant"
-        [unit(Unit::Percent)] => |row| known(row, row.item.memory_utilization_now, Unit::Percent);
+        [unit(Unit::Percent)] => |row| Cell::known(row.item.instants.last().copied().flatten(), Unit::Percent, reason(row));
     "gpuUtilization", "GPU", "GPU utilisation of the GPUs on which it is above 0, mean over the window"
-        [unit(Unit::Percent), wide()] => |row| known(row, row.item.gpu_utilization, Unit::Percent);
+        [unit(Unit::Percent), wide()] => |row| known(row, "gpu_utilization", Unit::Percent);
     "memoryUsed", "MEM USED", "framebuffer memory in use, sum of the GPUs, mean over the window"
-        [unit(Unit::Mebibytes), wide()] => |row| known(row, row.item.memory_used, Unit::Mebibytes);
+        [unit(Unit::Mebibytes), wide()] => |row| known(row, "gpu_memory_used", Unit::Mebibytes);
     "power", "POWER", "power, sum of the GPUs, mean over the window; for nodes, of free GPUs too"
-        [unit(Unit::Watts), wide()] => |row| known(row, row.item.power, Unit::Watts);
+        [unit(Unit::Watts), wide()] => |row| known(row, "gpu_power_usage", Unit::Watts);
     "idleFor", "IDLE FOR", "time since one of the held GPUs was active; 0s: one is active; 5m+: five minutes or longer"
         [unit(Unit::Seconds)] => |row| idle_for(row.item.idle_since, reason(row));
     "ageSeconds", "SAMPLE AGE", "time since the newest sample"
-        [unit(Unit::Seconds), wide()] => |row| known(row, row.item.age_seconds, Unit::Seconds);
+        [unit(Unit::Seconds), wide()] => |row| Cell::known(row.item.age_seconds, Unit::Seconds, reason(row));
     "memoryUtilizationInstants", "WINDOW", "MEM BW % at each instant of the window, in eighths of 100; ·: unknown"
-        [wide()] => |row| Cell::Instants { values: row.item.memory_utilization_instants.clone(), unit: Unit::Percent };
+        [wide()] => |row| Cell::Instants { values: row.item.instants.clone(), unit: Unit::Percent };
 }
 
 /// The columns for `--help`.
@@ -80,18 +81,18 @@ fn name(row: &Row) -> Cell {
 
 fn free(row: &Row) -> Cell {
     let devices = &row.item.devices;
-    let is_whole = row.item.device_count == Some(devices.len());
-    let held: Option<Vec<bool>> = devices.iter().map(|device| device.held).collect();
-    let held = held.filter(|_| is_whole);
-    let free = held.map(|held| held.iter().filter(|held| !**held).count() as f64);
+    let is_whole = !devices.is_empty() && row.item.device_count == devices.len();
+    let states = devices.iter().map(|device| device.now().state);
+    let is_known = is_whole && states.clone().all(|it| it != DeviceState::NoReading);
+    let free = states.filter(|it| *it == DeviceState::Free).count() as f64;
     let unknown = "the holders of some of them are unknown";
     let reason = row.item.no_value.as_deref().unwrap_or(unknown);
-    Cell::known(free, Unit::Count, reason)
+    Cell::known(is_known.then_some(free), Unit::Count, reason)
 }
 
 /// A value of an object; the server gives one reason for all that are unknown.
-fn known(row: &Row, value: Option<f64>, unit: Unit) -> Cell {
-    Cell::known(value, unit, reason(row))
+fn known(row: &Row, metric: &str, unit: Unit) -> Cell {
+    Cell::known(row.item.values.get(metric).copied(), unit, reason(row))
 }
 
 fn reason(row: &Row) -> &str {
@@ -115,13 +116,13 @@ mod tests {
     #[test]
     fn a_gpu_row_has_its_pods_and_dashes_for_unknown_values() {
         let listed = json!([
-            {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
-            {"uuid": "B", "state": "no-reading", "pods": []},
+            {"uuid": "A", "pods": ["ml/train-0"], "readings": [{"number": 40.0, "state": "active", "counted": true}]},
+            {"uuid": "B"},
         ]);
         let gpus: Vec<DeviceReport> = serde_json::from_value(listed).unwrap();
         let cells = shown(&Table::of("GPUs", DEVICES, gpus));
         assert_eq!(cells[2..5], ["active", "ml/train-0", "40.0%"]);
-        assert_eq!(cells[14..17], ["no reading", "–", "–"]);
+        assert_eq!(cells[14..17], ["none", "–", "–"]);
     }
 
     #[test]
@@ -133,20 +134,23 @@ mod tests {
             .unwrap(),
             ..Row::default()
         };
-        for (devices, told) in [
-            (json!([{"held": true}, {"held": false}]), "1"),
-            (json!([{"held": true}, {"held": true}]), "0"),
-            (json!([{"held": false}, {}]), "–"),
-            (json!([{"held": false}]), "–"),
+        let device = |state: &&str| json!({"readings": [{"state": state, "counted": false}]});
+        for (states, told) in [
+            (&["active", "free"][..], "1"),
+            (&["active", "idle"], "0"),
+            (&["free", "missing"], "1"),
+            (&["free", "no-reading"], "–"),
+            (&["free"], "–"),
         ] {
-            assert_eq!(free(&node(devices.clone())).shown(), told, "{devices}");
+            let devices = states.iter().map(device).collect();
+            assert_eq!(free(&node(devices)).shown(), told, "{states:?}");
         }
         assert_eq!(free(&Row::default()).shown(), "–");
     }
 
     #[test]
     fn an_idle_time_may_be_longer() {
-        let listed = json!({"name": "a", "memoryUsed": 20480.0, "idleSince": {"seconds": 290.4, "orLonger": true}});
+        let listed = json!({"name": "a", "values": {"gpu_memory_used": 20480.0}, "idleSince": {"seconds": 290.4, "orLonger": true}});
         let row = Row {
             item: serde_json::from_value(listed).unwrap(),
             ..Row::default()

@@ -268,8 +268,8 @@ mod tests {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
         let listed = json!({"items": [
-            {"resource": "pods", "namespace": "ml", "name": "a", "held": 2.0, "power": 410.5,
-             "workloads": ["deployments.apps/train"], "memoryUtilizationInstants": [40.0, null]},
+            {"resource": "pods", "namespace": "ml", "name": "a", "values": {"gpu_held_count": 2.0},
+             "workloads": ["deployments.apps/train"], "instants": [40.0, null]},
             {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
         ]});
         kube.document(&format!("{CUSTOM}/namespaces/ml/devices"), listed);
@@ -279,9 +279,9 @@ mod tests {
             panic!("{of_pods:?}")
         };
         let (of_a, of_b) = (&a.item, &b.item);
-        assert_eq!((of_a.held, of_a.power), (Some(2.0), Some(410.5)));
-        assert_eq!(of_a.memory_utilization_instants, [Some(40.0), None]);
-        assert_eq!(of_b.held, None);
+        assert_eq!(of_a.values["gpu_held_count"], 2.0);
+        assert_eq!(of_a.instants, [Some(40.0), None]);
+        assert!(of_b.values.is_empty());
         assert!(of_pods.notes.contains("so it is"));
         let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
         let nodes = [

@@ -46,7 +46,7 @@ impl Found {
         let data = FindingList::read(cluster).await.ok();
         let list = list(args, cluster).await;
         let is_clear = match &list {
-            Ok(list) => list.items.iter().any(|item| item.held.is_some()),
+            Ok(list) => list.items.iter().any(|item| !item.values.is_empty()),
             Err(failure) => matches!(failure, Failure::Refused(_)),
         };
         let trouble = data.as_ref().and_then(FindingList::trouble);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::devices::DeviceReport;
+use gpu_metrics::devices::{DeviceReport, DeviceState};
 use hpa::health::Health;
 
 use super::frame::Ask;
@@ -70,20 +70,21 @@ fn gpus_now(found: &mut Found) -> Vec<Fact> {
     let unlisted = found.of_no_node(gpus.len());
     let is_whole = unlisted.is_none() && found.rows.iter().all(|row| !row.item.devices.is_empty());
     let uuids: BTreeSet<&str> = gpus.iter().map(|gpu| &*gpu.uuid).collect();
-    let count = |held: Option<bool>, state: &str| {
-        let is_it = |gpu: &&&DeviceReport| gpu.held == held && gpu.state.ends_with(state);
-        gpus.iter().filter(is_it).count()
-    };
+    let states = || gpus.iter().map(|gpu| gpu.now().state);
+    let count = |state| states().filter(|it| *it == state).count();
+    let (active, idle) = (count(DeviceState::Active), count(DeviceState::Idle));
+    let held = active + idle + count(DeviceState::ActivityUnknown);
+    let free = count(DeviceState::Free);
     let mut counts = vec![("GPUs", uuids.len())];
     if uuids.len() < gpus.len() {
         counts.push(("GPUs and MIG instances", gpus.len()));
     }
     counts.extend([
-        ("held", count(Some(true), "")),
-        ("active", count(Some(true), "active")),
-        ("held and idle", count(Some(true), "idle")),
-        ("free", count(Some(false), "")),
-        ("unknown", count(None, "")),
+        ("held", held),
+        ("active", active),
+        ("held and idle", idle),
+        ("free", free),
+        ("unknown", gpus.len() - held - free),
     ]);
     let cell = |count: usize| match (gpus.len(), is_whole) {
         // GPUs may exist although none is reported.

@@ -51,8 +51,10 @@ async fn s123_devices_of_a_namespace_need_a_right_in_it_and_name_only_its_pods()
     for (key, value) in [
         ("uuid", json!("A")),
         ("node", json!("node-1")),
-        ("state", json!("active")),
-        ("held", json!(true)),
+        (
+            "readings",
+            json!([{"number": 50.0, "state": "active", "counted": true}]),
+        ),
         ("pods", json!(["a/secret-a"])),
         ("sharedWith", json!(1)),
     ] {
@@ -88,20 +90,15 @@ async fn s123_unknown_values_of_devices_are_absent_and_never_zero() {
     let server = server(|_, _| true);
     let (_, list) = ask(&server, "namespaces/a/devices").await;
     let [known, unknown] = [0, 1].map(|place| list["items"][place].as_object().unwrap());
-    assert_eq!(known["memoryUtilization"], 50.0);
-    assert_eq!(known["memoryUtilizationNow"], 50.0);
+    assert_eq!(known["values"]["gpu_memory_utilization"], 50.0);
     assert_eq!(known["idleSince"]["seconds"], 0.0);
-    for absent in ["gpuUtilization", "power", "noValue"] {
-        assert!(!known.contains_key(absent), "{absent}: {known:?}");
+    for absent in ["gpu_utilization", "gpu_power_usage"] {
+        let value = known["values"].get(absent);
+        assert_eq!(value, None, "{absent}: {known:?}");
     }
-    for absent in [
-        "held",
-        "active",
-        "memoryUtilization",
-        "idleSince",
-        "ageSeconds",
-    ] {
-        assert!(!unknown.contains_key(absent), "{absent}: {unknown:?}");
+    assert_eq!(unknown["values"], json!({}));
+    for absent in ["idleSince", "ageSeconds"] {
+        assert_eq!(unknown[absent], Json::Null, "{absent}: {unknown:?}");
     }
     let reason = unknown["noValue"].as_str().unwrap();
     assert!(reason.contains("pods a/waiting"), "{reason}");

@@ -145,11 +145,10 @@ impl<'a> Wanted<'a> {
 
 /// `Silent2/10`: two of ten GPUs are silent.
 fn told_absence(absence: Absence) -> String {
-    let word = |text: String| text.split(['(', ' ']).next().unwrap_or_default().to_owned();
-    match absence {
-        Absence::Missing { why, devices, of } => {
-            format!("{}{devices}/{of}", word(format!("{why:?}")))
-        }
-        other => word(format!("{other:?}")),
-    }
+    let Some(cause) = absence.cause else {
+        return "TooFewReadings".to_owned();
+    };
+    let cause = format!("{cause:?}");
+    let word = cause.split('(').next().unwrap_or_default();
+    format!("{word}{}/{}", absence.devices, absence.of)
 }

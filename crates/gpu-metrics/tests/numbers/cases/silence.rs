@@ -134,11 +134,11 @@ window 60; pods 0..11 p#; running 0 p10
 G9 p9 job=dcgm instance=i9: 90*13
 = deployment sum -Unseen1/11
 
-# a store without new samples is reported
+# devices without new samples are reported
 window 60; pods p q
 A p job=dcgm instance=a: 40*13
 B q job=dcgm instance=b: 40*13
-at 300 = deployment -StoreBehind
+at 300 = deployment -Silent2/2
 
 # a GPU that its exporter no longer reports is missing
 window 60; pods p q
