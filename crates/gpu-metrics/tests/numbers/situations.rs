@@ -66,9 +66,9 @@ pub(super) fn check(lines: &[String]) -> Vec<String> {
         assert!(is_polled, "no poll in {during:?}");
     }
     let starts = case.starts.iter().map(|start| *start as i32);
+    let others = starts.map(|start| (start, run(&case, &expected, start)));
     let mut wrong = Vec::new();
-    for start in [START].into_iter().chain(starts) {
-        let own = run(&case, &expected, start);
+    for (start, own) in others.chain([(START, first.clone())]) {
         for (now, values) in own.range(start + SETTLED..) {
             let wanted = expected
                 .iter()
