@@ -142,7 +142,7 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
     let warnings = config.as_object_mut().unwrap().remove("warnings");
     let unknown =
         |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
-    let of_prometheus = "known there: auth, compression, headers, matchers, \
+    let of_prometheus = "known there: auth, headers, matchers, \
                          maxConcurrentQueries, path, port, timeout, tls, url, verb";
     let wanted = [
         unknown("loglevel", "did you mean logLevel?"),

@@ -13,7 +13,7 @@ use cloud_auth::{AuthMethod, AwsSettings, AzureSettings, GoogleSettings, OAuth2S
 use limits::file::yaml;
 use prometheus_source::settings::parse_url;
 use prometheus_source::settings::{Auth, ClientPair, SecretSource, Tls};
-use prometheus_source::settings::{Compression, PrometheusSettings, Verb};
+use prometheus_source::settings::{PrometheusSettings, Verb};
 
 use super::problem::Problem;
 use super::value::{Choice, Count, Scalar, Setting, Within, Words, or};
@@ -29,7 +29,6 @@ pub(super) struct Connection {
     tls: Option<Certificates>,
     verb: Option<Scalar<Verb>>,
     timeout: Option<Scalar<Timeout>>,
-    compression: Option<Scalar<Compression>>,
     max_concurrent_queries: Option<Scalar<Count>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
@@ -42,10 +41,6 @@ type Timeout = Within<1, 86_400_000>;
 
 impl Choice for Verb {
     const WORDS: Words<Self> = &[("GET", Self::Get), ("POST", Self::Post)];
-}
-
-impl Choice for Compression {
-    const WORDS: Words<Self> = &[("none", Self::None), ("gzip", Self::Gzip)];
 }
 
 /// The error does not repeat the value, which may be a secret.
@@ -79,7 +74,6 @@ impl Connection {
             tls: self.tls.unwrap_or_default().settings()?,
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
-            compression: or(&self.compression, default.compression),
             max_concurrent_queries: or(
                 &self.max_concurrent_queries,
                 default.max_concurrent_queries,

@@ -13,7 +13,7 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
 
-use prometheus_source::settings::{Auth, Compression, SecretSource, Verb, parse_url};
+use prometheus_source::settings::{Auth, SecretSource, Verb, parse_url};
 
 use super::*;
 use std::path::PathBuf;
@@ -133,7 +133,6 @@ fn every_setting_of_prometheus_arrives() {
   headers: {X-Scope-OrgID: tenant|other}
   tls: {caFile: /ca.pem, certFile: /cert.pem, keyFile: /key.pem}
   verb: post
-  compression: gzip
   timeout: 3s
   maxConcurrentQueries: 8
   matchers: {cluster: east-1}
@@ -162,7 +161,6 @@ fn every_setting_of_prometheus_arrives() {
         Path::new("/key.pem")
     );
     assert_eq!(settings.verb, Verb::Post);
-    assert_eq!(settings.compression, Compression::Gzip);
     assert_eq!(settings.timeout, Duration::from_secs(3));
     assert_eq!(settings.max_concurrent_queries, 8);
     assert_eq!(

@@ -46,8 +46,6 @@ fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
 const REFUSED: &str = r#"
 prometheus: {timeout: 1s}
     prometheus.url: is missing: write http://host:port, or give --prometheus-url
-prometheus: {url: 'http://h', compression: zstd}
-    prometheus.compression: "zstd" is not known: write none or gzip
 prometheus: {url: 'http://h', verb: PUT}
     prometheus.verb: "PUT" is not known: write GET or POST
 prometheus: {url: 'http://h', timeout: 0s}

@@ -14,7 +14,7 @@ use crate::credentials::{Secrets, authorize, unread};
 use crate::decode::{AnswerDecoder, DecodeError, Elements};
 use crate::error::{Error, ErrorKind};
 use crate::query;
-use crate::settings::{Auth, Compression, PrometheusSettings, Verb};
+use crate::settings::{Auth, PrometheusSettings, Verb};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use cloud_auth::{Authenticator, CloudAuthError};
@@ -252,16 +252,13 @@ impl Endpoint {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
         };
-        // The client decodes an answer by its header, even if it asked for no compression.
-        let encoding = match self.settings.compression {
-            Compression::None => "identity",
-            Compression::Gzip => "gzip",
-        };
-        // Configured headers go last: one of them may replace `Authorization`.
+        // Configured headers go last: one of them may replace `Authorization`, or ask for gzip,
+        // which the client decodes by the header of the answer. Compression costs the store more
+        // than the network of a cluster.
         let (request, secret) = authorize(&self.settings.auth, request).await?;
         let request = request
             .header(header::ACCEPT, "application/json")
-            .header(header::ACCEPT_ENCODING, encoding)
+            .header(header::ACCEPT_ENCODING, "identity")
             .headers(self.settings.headers.clone());
         let failed = |error| self.failure(&error);
         let mut request = request.build().map_err(failed)?;

@@ -24,8 +24,6 @@ pub struct PrometheusSettings {
     pub verb: Verb,
     /// Timeout of one query, including connecting and receiving.
     pub timeout: Duration,
-    /// Whether answers may be compressed.
-    pub compression: Compression,
     /// The most concurrent queries of rules; resource rules have their own, equal limit.
     pub max_concurrent_queries: u16,
     /// Labels that every series must have with exactly this value: in stores of
@@ -61,8 +59,7 @@ impl PrometheusSettings {
             tls: Tls::default(),
             verb: Verb::default(),
             timeout: Self::DEFAULT_TIMEOUT,
-            compression: Compression::default(),
-            max_concurrent_queries: Self::DEFAULT_MAX_CONCURRENT_QUERIES,
+            max_concurrent_queries: 32,
             matchers: Vec::new(),
         }
     }
@@ -76,17 +73,6 @@ pub enum Verb {
     Get,
     /// A form, for proxies that log URLs or limit their length.
     Post,
-}
-
-/// Content encoding of answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// Uncompressed: inside a cluster the network costs less than compression by the
-    /// store.
-    #[default]
-    None,
-    /// Compressed with gzip, about ten times smaller: for a distant store.
-    Gzip,
 }
 
 /// The fault of a text that is no address of a Prometheus. The text is not repeated: any part of
