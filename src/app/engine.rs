@@ -30,7 +30,6 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use prometheus_source::pace::Pace;
 use prometheus_source::{Error, Prometheus, SeriesQuery};
 use report::Failure;
 
@@ -67,7 +66,9 @@ pub(crate) struct Engine {
     prometheus: Prometheus,
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
-    pace: Pace,
+    /// When the next round is due, as the time since the start of the engine. A wall clock that
+    /// is set back must not delay it.
+    due: Duration,
     poll: Option<Duration>,
     inventory: watch::Receiver<Arc<Inventory>>,
     provider: Arc<GpuProvider>,
@@ -123,7 +124,7 @@ impl Engine {
             prometheus,
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
-            pace: Pace::default(),
+            due: Duration::ZERO,
             poll: config.poll,
             inventory,
             provider,
@@ -146,12 +147,12 @@ impl Engine {
     /// Polls until cancelled.
     pub(crate) async fn run(mut self) {
         loop {
-            tokio::time::sleep_until(self.started + self.pace.due).await;
+            tokio::time::sleep_until(self.started + self.due).await;
             self.poll().await;
             self.publish();
             // Without publication values would expire before a late poll, and return.
             let beat = PUBLISH_EVERY.min(self.interval());
-            while self.started.elapsed() + beat < self.pace.due {
+            while self.started.elapsed() + beat < self.due {
                 tokio::time::sleep(beat).await;
                 self.publish();
             }
@@ -266,9 +267,13 @@ impl Engine {
         let is_answered = round.is_answered || round.error.is_none();
         self.note(round, now);
         let (elapsed, interval) = (self.started.elapsed(), self.interval());
-        match is_answered {
-            true => self.pace.succeeded(elapsed, interval),
-            false => self.pace.failed(elapsed, interval),
+        if !is_answered {
+            // Most failures are short, and values expire meanwhile.
+            self.due = elapsed + interval.min(POLL_MAX);
+        }
+        // Rounds are evenly spaced, whatever they take; missed ones are skipped.
+        while self.due <= elapsed {
+            self.due += interval;
         }
     }
 

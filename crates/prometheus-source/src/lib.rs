@@ -4,7 +4,7 @@
 //!
 //! * [`settings`] has the address, credentials and limits of a store.
 //! * [`Prometheus::fetch`] sends a query of a poll, and decodes its answer as it arrives into
-//!   [`Batch`](gpu_metrics::batch::Batch)es. [`pace`] computes when the next poll is due.
+//!   [`Batch`](gpu_metrics::batch::Batch)es.
 //! * [`cache`] sends the queries of rules; concurrent requests share one answer.
 //!
 //! ```
@@ -21,7 +21,6 @@ pub mod cache;
 mod credentials;
 mod decode;
 pub mod error;
-pub mod pace;
 mod prometheus;
 pub mod query;
 pub mod settings;
