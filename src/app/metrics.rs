@@ -12,7 +12,7 @@ use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
 use findings::codes::{Code, OF_DATA, OF_SERVER};
 use findings::{Report, Severity};
-use prometheus_source::cache::QueryCache;
+use prometheus_source::cache::{Purpose, QueryCache};
 
 fn read(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
@@ -33,10 +33,9 @@ pub(super) fn of_security(metrics: &Metrics, counters: Arc<Counters>) {
 /// Queries of rules.
 pub(super) fn of_rule_queries(metrics: &Metrics, cache: QueryCache) {
     metrics.before_scrape(move |metrics| {
-        let counts = &cache.counts;
         let refused = &metrics.rule_queries_refused_total;
-        refused.set(["metric"], read(&counts.refused_metrics));
-        refused.set(["resource"], read(&counts.refused_resources));
+        refused.set(["metric"], cache.refused(Purpose::Metric));
+        refused.set(["resource"], cache.refused(Purpose::Resource));
     });
 }
 

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::prometheus::Prometheus;
 use super::prometheus::promql::VectorSample;
 use apimachinery::time::Timestamp;
-use limits::permits::{Permit, Permits};
+use limits::permits::Permits;
 
 /// The most samples of all cached results together, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;
@@ -34,9 +34,16 @@ pub struct QueryCache {
     prometheus: Prometheus,
     clock: fn() -> Timestamp,
     results: Cache<Arc<str>, Arc<[VectorSample]>>,
-    metric_permits: Arc<Permits>,
-    resource_permits: Arc<Permits>,
-    pub counts: Arc<Counts>,
+    /// By purpose.
+    limits: Arc<[Limit; 2]>,
+}
+
+/// The permits of a purpose.
+#[derive(Debug)]
+struct Limit {
+    permits: Permits,
+    /// Queries that got none, since the start.
+    refused: AtomicU64,
 }
 
 /// Why a query has no result.
@@ -48,19 +55,6 @@ pub enum QueryFailure {
     Failed(Error),
 }
 
-/// Counters of queries, since the start.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Queries that were answered.
-    pub answered: AtomicU64,
-    /// Queries that failed.
-    pub failed: AtomicU64,
-    /// Queries for metrics that got no permit.
-    pub refused_metrics: AtomicU64,
-    /// Queries for resources that got no permit.
-    pub refused_resources: AtomicU64,
-}
-
 impl QueryCache {
     /// A cache of results up to `max_age` old; with zero, none is cached.
     #[must_use]
@@ -69,6 +63,10 @@ impl QueryCache {
             u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1)
         };
         let most = usize::from(prometheus.max_concurrent_queries());
+        let limit = || Limit {
+            permits: Permits::new(most),
+            refused: AtomicU64::new(0),
+        };
         Self {
             prometheus,
             clock,
@@ -77,9 +75,7 @@ impl QueryCache {
                 .weigher(weigh)
                 .time_to_live(max_age)
                 .build(),
-            metric_permits: Arc::new(Permits::new(most)),
-            resource_permits: Arc::new(Permits::new(most)),
-            counts: Arc::default(),
+            limits: Arc::new([limit(), limit()]),
         }
     }
 
@@ -108,34 +104,26 @@ impl QueryCache {
         purpose: Purpose,
         user: &str,
     ) -> Result<Arc<[VectorSample]>, QueryFailure> {
+        let limit = &self.limits[purpose as usize];
         let ask = async {
-            let _permit = self.permit(purpose, user).await?;
+            let Some(_permit) = limit.permits.take(user, PERMIT_TIMEOUT).await else {
+                limit.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(QueryFailure::Saturated);
+            };
             let result = self.prometheus.query(query, (self.clock)()).await;
-            count(match &result {
-                Ok(_) => &self.counts.answered,
-                Err(_) => &self.counts.failed,
-            });
             result.map(Arc::from).map_err(QueryFailure::Failed)
         };
         let shared = self.results.try_get_with_by_ref(query, ask).await;
         shared.map_err(|error| QueryFailure::clone(&error))
     }
 
-    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, QueryFailure> {
-        let (permits, refused) = match purpose {
-            Purpose::Metric => (&self.metric_permits, &self.counts.refused_metrics),
-            Purpose::Resource => (&self.resource_permits, &self.counts.refused_resources),
-        };
-        let permit = permits.take(user, PERMIT_TIMEOUT).await;
-        permit.ok_or_else(|| {
-            count(refused);
-            QueryFailure::Saturated
-        })
+    /// The queries of a purpose that got no permit, since the start.
+    #[must_use]
+    pub fn refused(&self, purpose: Purpose) -> u64 {
+        self.limits[purpose as usize]
+            .refused
+            .load(Ordering::Relaxed)
     }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -183,9 +171,8 @@ mod tests {
         assert!(matches!(third, Err(QueryFailure::Saturated)), "{third:?}");
         cancelled("d", Purpose::Metric, "other").await;
         cancelled("e", Purpose::Resource, "one").await;
-        let counts = &answers.counts;
-        assert_eq!(counts.refused_metrics.load(Ordering::Relaxed), 1);
-        assert_eq!(counts.refused_resources.load(Ordering::Relaxed), 0);
+        assert_eq!(answers.refused(Purpose::Metric), 1);
+        assert_eq!(answers.refused(Purpose::Resource), 0);
     }
 
     #[tokio::test]
@@ -215,9 +202,6 @@ mod tests {
         }
         fake.answer_with(503, &[], "no");
         assert!(ask("down").await.is_err());
-        let counts = &answers.counts;
-        let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
         assert_eq!(fake.requests().len(), 2);
-        assert_eq!((number(&counts.answered), number(&counts.failed)), (1, 1));
     }
 }
