@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arc_swap::ArcSwap;
 use http::{StatusCode, header};
+use parking_lot::Mutex;
 use reqwest::{Client, Response};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ pub(super) struct Endpoint {
     authenticator: Option<Authenticator>,
     /// The bytes that answers to rules may still have.
     rule_bytes: Semaphore,
-    client: ArcSwap<BuiltClient>,
+    built: Mutex<BuiltClient>,
 }
 
 struct BuiltClient {
@@ -100,7 +100,7 @@ impl Endpoint {
             address,
             authenticator,
             rule_bytes: Semaphore::new(MOST_RULE_BYTES),
-            client: ArcSwap::from_pointee(BuiltClient { client, written }),
+            built: Mutex::new(BuiltClient { client, written }),
         })
     }
 
@@ -223,18 +223,13 @@ impl Endpoint {
 
     /// Blocks.
     fn renew_client(&self) -> Result<Client, Error> {
-        let built = self.client.load();
+        let mut built = self.built.lock();
         let written = self.settings.tls.written();
-        if written == built.written {
-            return Ok(built.client.clone());
+        if written != built.written {
+            built.client = transport::build(&self.settings, &self.address)?;
+            built.written = written;
         }
-        let client = transport::build(&self.settings, &self.address)?;
-        let built = BuiltClient {
-            client: client.clone(),
-            written,
-        };
-        self.client.store(Arc::new(built));
-        Ok(client)
+        Ok(built.client.clone())
     }
 
     async fn send(self: &Arc<Self>, kind: Kind, form: &str) -> Result<(Response, Secrets), Error> {
