@@ -14,7 +14,7 @@ use siphasher::sip128::SipHasher13;
 use gpu_metrics::batch::SeriesKey;
 
 pub(crate) use series::SeriesReader;
-pub(crate) use stream::{AnswerDecoder, Elements, Envelope, parsed};
+pub(crate) use stream::{AnswerDecoder, Elements, Envelope};
 pub(crate) use text::{Cursor, malformed};
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
@@ -58,7 +58,7 @@ impl fmt::Debug for KeyHasher {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The JSON text ends too early.
-    #[error("it ends in the middle of its JSON text")]
+    #[error("the answer ends in the middle of its JSON text")]
     Truncated,
     /// Not JSON, or JSON of another form. Its data may be null, as in answers of some
     /// proxies (docs/stores.md, "Answers"): whether there are series is then unknown.
@@ -70,13 +70,12 @@ pub enum DecodeError {
     /// The query selected several metrics, and a series has none of their names.
     #[error("the series of several fields cannot be told apart by name")]
     NoName,
-    /// A series is larger than the buffer.
-    #[error("a series of the answer is larger than 1 MiB")]
-    LargeElement,
     #[error("the answer has more than {limit} {parts}")]
     TooMany { limit: usize, parts: &'static str },
     /// The result has another type than the query needs.
-    #[error("the result is of the type {0:?} and not of the type of this query")]
+    #[error(
+        "the result is of the type {0:?}: write a query that gives an instant vector or a scalar"
+    )]
     ResultType(String),
     #[error("{error_type}: {error}")]
     Status {

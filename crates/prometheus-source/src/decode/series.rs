@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
+use serde::de::IgnoredAny;
 
 use super::stream::{Elements, Envelope};
 use super::text::{Cursor, malformed};
@@ -109,7 +110,7 @@ impl<'a> SeriesReader<'a> {
                 ("values", Some(labels)) if self.begun.is_none() => self.begin(labels, text)?,
                 ("metric" | "values", _) => return Err(malformed("the order of a series")),
                 _ => {
-                    text.value()?;
+                    text.value::<IgnoredAny>()?;
                 }
             }
         }
@@ -194,11 +195,11 @@ fn decimal(text: &str) -> Option<(f64, usize)> {
 fn time(text: &mut Cursor<'_>) -> Result<Timestamp, DecodeError> {
     text.trim();
     let seconds = match decimal(text.rest) {
-        Some((seconds, length)) if text.rest.as_bytes().get(length) == Some(&b',') => {
+        Some((seconds, length)) if text.rest[length..].starts_with([',', ' ']) => {
             text.rest = &text.rest[length..];
             seconds
         }
-        _ => text.value()?.parse().unwrap_or(f64::NAN),
+        _ => text.value()?,
     };
     if !(-MAX_SECONDS..=MAX_SECONDS).contains(&seconds) {
         return Err(malformed("a time in seconds"));

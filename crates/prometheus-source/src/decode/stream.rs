@@ -5,7 +5,7 @@
 //! buffer holds no more than the part of the text that is not yet read: an element of the
 //! result, or a value beside it.
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::DecodeError;
 use super::text::{Cursor, malformed};
@@ -59,31 +59,19 @@ enum Part {
 }
 
 /// Reads one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AnswerDecoder {
     buffer: Vec<u8>,
-    /// The size of the buffer from which reading makes sense.
-    wanted: usize,
+    /// The size of the buffer after the last reading.
+    unread: usize,
     /// The parts that have begun and not ended, the innermost last.
     open: Vec<Part>,
+    /// Whether something was read of the innermost part.
     has_begun: bool,
-    /// Whether nothing was read of the innermost part.
-    is_first: bool,
     envelope: Envelope,
 }
 
 impl AnswerDecoder {
-    pub(crate) fn new() -> Self {
-        Self {
-            buffer: Vec::new(),
-            wanted: LEAST_READ,
-            open: Vec::new(),
-            has_begun: false,
-            is_first: true,
-            envelope: Envelope::default(),
-        }
-    }
-
     /// Reads the next bytes of an answer.
     ///
     /// # Errors
@@ -94,15 +82,18 @@ impl AnswerDecoder {
         elements: &mut impl Elements,
     ) -> Result<(), DecodeError> {
         while !bytes.is_empty() {
-            let room = self.wanted - self.buffer.len();
+            // An element is read again only if much more of it has arrived.
+            let wanted = LEAST_READ.max(2 * self.unread).min(MOST_BUFFERED);
+            let room = wanted - self.buffer.len();
             let (taken, rest) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(taken);
             bytes = rest;
-            if self.buffer.len() == self.wanted {
+            if self.buffer.len() == wanted {
                 self.read_buffer(elements)?;
             }
             if self.buffer.len() == MOST_BUFFERED {
-                return Err(DecodeError::LargeElement);
+                let (limit, parts) = (MOST_BUFFERED, "bytes in one series");
+                return Err(DecodeError::TooMany { limit, parts });
             }
         }
         Ok(())
@@ -132,7 +123,7 @@ impl AnswerDecoder {
             }
             Err(error) => return Err(DecodeError::NotAnAnswer(error.to_string())),
         };
-        let mut text = Cursor::new(whole);
+        let mut text = Cursor { rest: whole };
         loop {
             text.trim();
             let mut ahead = text;
@@ -143,8 +134,7 @@ impl AnswerDecoder {
             }
         }
         buffer.drain(..whole.len() - text.rest.len());
-        // An element is read again only if much more of it has arrived.
-        self.wanted = LEAST_READ.max(2 * buffer.len()).min(MOST_BUFFERED);
+        self.unread = buffer.len();
         self.buffer = buffer;
         Ok(())
     }
@@ -158,16 +148,14 @@ impl AnswerDecoder {
         let Some(part) = self.open.last().copied() else {
             return match text.peek()? {
                 b'{' if !self.has_begun => self.enter(Part::Answer, text),
-                _ if self.has_begun => Err(malformed("the end of the answer")),
-                _ => Err(malformed('{')),
+                _ => Err(malformed("a single JSON object")),
             };
         };
-        let end = if let Part::Elements = part {
-            b']'
-        } else {
-            b'}'
+        let end = match part {
+            Part::Elements => b']',
+            Part::Answer | Part::Data => b'}',
         };
-        if !text.has_next(self.is_first, end)? {
+        if !text.has_next(!self.has_begun, end)? {
             self.open.pop();
         } else if let Part::Elements = part {
             elements.read(text)?;
@@ -179,15 +167,15 @@ impl AnswerDecoder {
                     self.envelope.has_result = true;
                     return self.enter(Part::Elements, text);
                 }
-                _ => self.envelope.set(key, text.value()?)?,
+                _ => self.envelope.set(key, text)?,
             }
         }
-        self.is_first = false;
+        self.has_begun = true;
         Ok(())
     }
 
     fn enter(&mut self, part: Part, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
-        (self.has_begun, self.is_first) = (true, true);
+        self.has_begun = false;
         self.open.push(part);
         let bracket = text.peek()?;
         text.expect(bracket)
@@ -195,16 +183,18 @@ impl AnswerDecoder {
 }
 
 impl Envelope {
-    /// Keeps the value of a member of the answer or of its `data`.
-    fn set(&mut self, key: &str, value: &str) -> Result<(), DecodeError> {
+    /// Reads the value of a member of the answer or of its `data`.
+    fn set(&mut self, key: &str, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
         match key {
-            "status" => self.status = parsed(value)?,
-            "resultType" => self.result_type = parsed(value)?,
-            "errorType" => self.error_type = parsed(value)?,
-            "error" => self.error = parsed(value)?,
-            "warnings" => self.warnings = parsed(value)?,
-            "isPartial" => self.is_partial = parsed(value)?,
-            _ => {}
+            "status" => self.status = text.value()?,
+            "resultType" => self.result_type = text.value()?,
+            "errorType" => self.error_type = text.value()?,
+            "error" => self.error = text.value()?,
+            "warnings" => self.warnings = text.value()?,
+            "isPartial" => self.is_partial = text.value()?,
+            _ => {
+                text.value::<IgnoredAny>()?;
+            }
         }
         Ok(())
     }
@@ -217,9 +207,7 @@ impl Envelope {
                 error_type: self.error_type.unwrap_or_default(),
                 error: self.error.unwrap_or_default(),
             }),
-            status => Err(DecodeError::NotAnAnswer(format!(
-                "its status is {status:?}"
-            ))),
+            _ => Err(malformed("its status")),
         }
     }
 
@@ -244,9 +232,4 @@ impl Envelope {
             some => Err(DecodeError::Partial(some.join("; "))),
         }
     }
-}
-
-/// A value whose text is complete.
-pub(crate) fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, DecodeError> {
-    serde_json::from_str(text).map_err(|error| DecodeError::NotAnAnswer(error.to_string()))
 }

@@ -4,6 +4,8 @@
 use std::fmt;
 
 use memchr::{memchr, memchr2};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::DecodeError;
 
@@ -21,10 +23,6 @@ pub(crate) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    pub(crate) const fn new(text: &'t str) -> Self {
-        Self { rest: text }
-    }
-
     /// Skips white space.
     #[inline]
     pub(crate) fn trim(&mut self) {
@@ -100,43 +98,17 @@ impl<'t> Cursor<'t> {
         Ok(key)
     }
 
-    /// The text of a value of any kind. Its brackets are not matched by kind, and its strings
-    /// and numbers are not checked: a parser reads it later.
-    pub(crate) fn value(&mut self) -> Result<&'t str, DecodeError> {
-        let text = match self.peek()? {
-            b'"' | b'{' | b'[' => self.nested()?,
-            _ => {
-                let is_end = |c: char| matches!(c, ',' | ']' | '}') || c.is_ascii_whitespace();
-                let length = self.rest.find(is_end);
-                self.take(length.ok_or(DecodeError::Truncated)?)
+    /// A value of this type. Something follows it in an answer, so that a number at the end of
+    /// the text may be cut.
+    pub(crate) fn value<T: Deserialize<'t>>(&mut self) -> Result<T, DecodeError> {
+        let mut values = serde_json::Deserializer::from_str(self.rest).into_iter();
+        match values.next() {
+            Some(Ok(value)) if values.byte_offset() < self.rest.len() => {
+                self.take(values.byte_offset());
+                Ok(value)
             }
-        };
-        match text {
-            "" => Err(malformed("a value")),
-            text => Ok(text),
-        }
-    }
-
-    /// The text of a string, object or list.
-    fn nested(&mut self) -> Result<&'t str, DecodeError> {
-        let mut at = 0;
-        let mut depth = 0_usize;
-        loop {
-            match self.rest.as_bytes().get(at) {
-                None => return Err(DecodeError::Truncated),
-                Some(b'"') => {
-                    let mut inner = Self::new(&self.rest[at..]);
-                    inner.string()?;
-                    at = self.rest.len() - inner.rest.len() - 1;
-                }
-                Some(b'{' | b'[') => depth += 1,
-                Some(b'}' | b']') => depth -= 1,
-                Some(_) => {}
-            }
-            at += 1;
-            if depth == 0 {
-                return Ok(self.take(at));
-            }
+            Some(Err(error)) if !error.is_eof() => Err(DecodeError::NotAnAnswer(error.to_string())),
+            _ => Err(DecodeError::Truncated),
         }
     }
 
@@ -152,7 +124,11 @@ impl<'t> Cursor<'t> {
         // A quote after one of these may begin a string or be a part of one.
         match bytes.get(end.saturating_sub(2)..end) {
             Some([before, b'"']) if !b"{:,\\ \t\n\r".contains(before) => Ok(self.take(end + 1)),
-            _ => self.value(),
+            _ => {
+                let text = self.rest;
+                self.value::<IgnoredAny>()?;
+                Ok(&text[..text.len() - self.rest.len()])
+            }
         }
     }
 }

@@ -152,7 +152,7 @@ impl Endpoint {
         secrets: &Secrets,
         elements: &mut (impl Elements + Send),
     ) -> Result<(), Error> {
-        let mut decoder = AnswerDecoder::new();
+        let mut decoder = AnswerDecoder::default();
         let (mut beginning, mut bytes) = (Vec::new(), 0);
         // Returned when the answer was read.
         let mut held = Vec::new();
@@ -189,23 +189,16 @@ impl Endpoint {
     fn unusable(&self, error: DecodeError, beginning: &[u8], secrets: &Secrets) -> Error {
         let reason = secrets.excerpt(&error.to_string());
         match error {
-            DecodeError::Truncated => {
-                let text = format!("the answer was cut off: {reason}");
-                self.failed(ErrorKind::Truncated, text)
-            }
+            DecodeError::Truncated => self.failed(ErrorKind::Truncated, reason),
             DecodeError::NotAnAnswer(_) => {
                 let beginning = secrets.excerpt_of_beginning(beginning);
                 let text = format!("{reason}; the answer begins with {beginning:?}");
                 self.failed(ErrorKind::NotAnAnswer, text)
             }
             DecodeError::NoName => Error::refused(&self.address, 400, reason),
-            DecodeError::LargeElement | DecodeError::TooMany { .. } => {
-                self.failed(ErrorKind::TooLarge, reason)
-            }
+            DecodeError::TooMany { .. } => self.failed(ErrorKind::TooLarge, reason),
             DecodeError::Partial(_) => self.failed(ErrorKind::Partial, reason),
-            DecodeError::ResultType(_) => self
-                .failed(ErrorKind::Rejected, reason)
-                .with_remedy("write a query that gives an instant vector or a scalar"),
+            DecodeError::ResultType(_) => self.failed(ErrorKind::Rejected, reason),
             DecodeError::Status { error_type, .. } => {
                 let status = if error_type == "timeout" { 408 } else { 422 };
                 let text = format!("the query failed: {reason}");

@@ -82,7 +82,7 @@ pub fn matrix(answer: &[u8], hasher: &KeyHasher) -> Result<Batch, DecodeError> {
     let parts = vec![Batch::new(SignalId(0))];
     let mut keep = |part: &Batch| whole.append(part);
     let mut series = SeriesReader::new(hasher, parts, HashMap::new(), &mut keep);
-    let mut decoder = AnswerDecoder::new();
+    let mut decoder = AnswerDecoder::default();
     decoder.feed(answer, &mut series)?;
     decoder.finish(&mut series)?;
     series.finish();

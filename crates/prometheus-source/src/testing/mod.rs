@@ -23,7 +23,7 @@ pub fn decode(body: &[u8], hasher: &KeyHasher, batch: &mut Batch) -> Result<(), 
     let parts = vec![Batch::new(batch.signal)];
     let mut keep = |part: &Batch| batch.append(part);
     let mut series = SeriesReader::new(hasher, parts, HashMap::new(), &mut keep);
-    let mut decoder = AnswerDecoder::new();
+    let mut decoder = AnswerDecoder::default();
     decoder.feed(body, &mut series)?;
     decoder.finish(&mut series)?;
     series.finish();

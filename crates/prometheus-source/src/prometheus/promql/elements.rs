@@ -6,27 +6,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::decode::{Cursor, DecodeError, Elements, Envelope, malformed, parsed};
+use crate::decode::{Cursor, DecodeError, Elements, Envelope, malformed};
 use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// The most samples of one answer, some 150 MiB: one for each container of the
-/// largest cluster that Kubernetes is tested with.
-const MOST_SAMPLES: usize = 300_000;
-
-/// The most combinations of a name and label names that one selector may match. Only a
-/// selector that matches all series of a store should exceed it.
-const MOST_SHAPES: usize = 50_000;
-
-/// The most bytes of their names, each with its place in memory.
-const MOST_SHAPE_BYTES: usize = 32 << 20;
-
-/// The last second that RFC 3339 can write: the end of the year 9999.
-const LAST_SECOND: f64 = 253_402_207_200.0;
-
-/// The label with the metric's name.
-const NAME: &str = "__name__";
+/// The most bytes of the shapes that one selector may match: their names, each with its place
+/// in memory. Only a selector that matches all series of a store should exceed it.
+const MOST_SHAPE_BYTES: usize = 16 << 20;
 
 /// A sample of an instant vector.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,10 +28,8 @@ pub struct VectorSample {
 
 impl VectorSample {
     /// `None`: the value is no number, of which Prometheus writes some as `NaN`, `+Inf` and
-    /// `-Inf`, or the time is no date.
+    /// `-Inf`.
     fn new(labels: BTreeMap<String, String>, seconds: f64, value: &str) -> Option<Self> {
-        let is_date = (0.0..=LAST_SECOND).contains(&seconds);
-        is_date.then_some(())?;
         Some(Self {
             labels: Labels::from_pairs(labels),
             value: value.parse().ok()?,
@@ -65,23 +50,22 @@ struct Element {
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     pub(super) samples: Vec<VectorSample>,
-    /// The text of the first elements that are no objects: the time and the value of a scalar.
-    of_scalar: Vec<String>,
+    /// The elements that are no objects: the time and the value of a scalar.
+    of_scalar: Vec<Value>,
 }
 
 impl Elements for Samples {
     fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
-        let element = text.value()?;
-        if !element.starts_with('{') {
-            if self.of_scalar.len() < 2 {
-                self.of_scalar.push(element.to_owned());
+        if text.peek()? == b'{' {
+            let Element { metric, value } = text.value()?;
+            let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
+            self.samples.extend(sample);
+        } else {
+            self.of_scalar.push(text.value()?);
+            if self.of_scalar.len() > 2 {
+                return Err(malformed("a sample"));
             }
-            return Ok(());
         }
-        let Element { metric, value } = parsed(element)?;
-        check_count(self.samples.len() + 1, MOST_SAMPLES, "samples")?;
-        let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
-        self.samples.extend(sample);
         Ok(())
     }
 
@@ -89,21 +73,15 @@ impl Elements for Samples {
         match (envelope.result_type(), &self.of_scalar[..]) {
             ("vector", []) => Ok(()),
             ("scalar", [at, value]) => {
-                let value: String = parsed(value)?;
-                let sample = VectorSample::new(BTreeMap::new(), parsed(at)?, &value);
+                let pair = at.as_f64().zip(value.as_str());
+                let sample =
+                    pair.and_then(|(at, value)| VectorSample::new(BTreeMap::new(), at, value));
                 self.samples = vec![sample.ok_or_else(|| malformed("a number"))?];
                 Ok(())
             }
             ("vector" | "scalar", _) => Err(malformed("a sample")),
             (other, _) => Err(DecodeError::ResultType(other.to_owned())),
         }
-    }
-}
-
-fn check_count(count: usize, limit: usize, parts: &'static str) -> Result<(), DecodeError> {
-    match count <= limit {
-        true => Ok(()),
-        false => Err(DecodeError::TooMany { limit, parts }),
     }
 }
 
@@ -117,23 +95,26 @@ pub(super) struct Shapes {
 
 impl Elements for Shapes {
     fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
-        let mut labels: BTreeMap<String, Value> = parsed(text.value()?)?;
-        let name = labels.remove(NAME).unwrap_or_default();
+        let mut labels: BTreeMap<String, Value> = text.value()?;
+        let name = labels.remove("__name__").unwrap_or_default();
         let shape = Shape {
             name: name.as_str().unwrap_or_default().into(),
             labels: labels.into_keys().map(Into::into).collect(),
         };
-        let names = shape
-            .labels
-            .iter()
-            .map(|name| name.len() + size_of_val(name));
-        let bytes = shape.name.len() + names.sum::<usize>();
+        let names = shape.labels.iter();
+        let names = names.map(|name| name.len() + size_of_val(name));
+        let bytes = shape.name.len() + size_of_val(&shape) + names.sum::<usize>();
         if self.shapes.insert(shape, self.series).is_none() {
             self.bytes += bytes;
         }
         self.series += 1;
-        check_count(self.bytes, MOST_SHAPE_BYTES, "bytes of names")?;
-        check_count(self.shapes.len(), MOST_SHAPES, "names and sets of labels")
+        match self.bytes <= MOST_SHAPE_BYTES {
+            true => Ok(()),
+            false => Err(DecodeError::TooMany {
+                limit: MOST_SHAPE_BYTES,
+                parts: "bytes of names",
+            }),
+        }
     }
 }
 

@@ -66,7 +66,7 @@ async fn scalars_and_other_result_types_are_distinguished() {
         assert!(refused.contains(words), "{refused}");
     }
     let string = rules.query(data("string", r#"[1,"text"]"#)).await;
-    assert_eq!(string.unwrap_err().kind(), ErrorKind::Rejected);
+    assert_eq!(string.unwrap_err().kind, ErrorKind::Rejected);
     let scalar = rules.query(data("scalar", r#"[1,"8"]"#)).await.unwrap();
     let at = Timestamp::from_secs(1);
     let labels = Labels::default();
@@ -77,9 +77,9 @@ async fn scalars_and_other_result_types_are_distinguished() {
 #[tokio::test]
 async fn unusable_answers_have_a_kind_and_a_short_message() {
     let rules = Rules::new().await;
-    for body in [String::new(), data("vector", &"[".repeat(100_000))] {
+    for body in [String::new(), data("vector", r#"[{"metric":{},"val"#)] {
         let error = rules.query(body).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
+        assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
     }
     for body in [
         "<html><h1>Welcome</h1></html>".to_owned(),
@@ -87,12 +87,14 @@ async fn unusable_answers_have_a_kind_and_a_short_message() {
         data("vector", "null"),
         data("vector", r#"[{"metric":{"a":1},"value":[1,"2"]}]"#),
         data("vector", r#"[{"metric":{"a":"\ud800"},"value":[1,"2"]}]"#),
+        data("vector", &"[".repeat(100_000)),
         data("scalar", r#"[1,"many"]"#),
+        data("scalar", r#"[1,"2",3]"#),
         "x".repeat(1_000_000),
     ] {
         let start: String = body.chars().take(90).collect();
         let error = rules.query(body).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotAnAnswer, "{start}: {error}");
+        assert_eq!(error.kind, ErrorKind::NotAnAnswer, "{start}: {error}");
         assert!(error.to_string().len() < 1500, "{start}");
     }
 }
@@ -116,43 +118,16 @@ async fn an_answer_to_a_rule_of_more_than_32_mib_is_refused() {
     let rows = vec![row; 32 << 10].join(",");
     let answer = rules.query(data("vector", &format!("[{rows}]"))).await;
     let error = answer.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert_eq!(error.kind, ErrorKind::TooLarge);
     assert!(error.to_string().contains("larger than 33554432 bytes"));
 }
 
 #[tokio::test]
-async fn more_samples_than_a_cluster_has_containers_are_refused() {
-    let rules = Rules::new().await;
-    let rows = |count: usize| {
-        let row = r#"{"metric":{},"value":[1,"2"]}"#;
-        format!("[{}]", vec![row; count].join(","))
-    };
-    assert_eq!(rules.vector(&rows(300_000)).await.len(), 300_000);
-    let more = data("vector", &rows(300_001));
-    let cut = more[..more.len() - 3].to_owned();
-    let error = rules.query(more).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let wanted = "has more than 300000 samples: select less: aggregate in the query, or narrow prometheus.matchers";
-    assert!(error.to_string().ends_with(wanted), "{error}");
-    let error = rules.query(cut).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    assert!(rules.query(data("vector", "[]")).await.is_ok(), "it heals");
-}
-
-#[tokio::test]
-async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() {
+async fn many_values_of_a_label_are_one_shape() {
     let rules = Rules::new().await;
     let values = (0..200_000).map(|value| format!(r#"{{"__name__":"up","id":"{value}"}}"#));
     let values = values.collect::<Vec<_>>().join(",");
     assert_eq!(rules.series(&values).await.unwrap().len(), 1);
-    let names = (0..50_001).map(|name| format!(r#"{{"__name__":"m{name}"}}"#));
-    let names: Vec<String> = names.collect();
-    let most = rules.series(&names[1..].join(",")).await;
-    assert_eq!(most.unwrap().len(), 50_000);
-    let error = rules.series(&names.join(",")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let wanted = "more than 50000 names and sets of labels: select less: aggregate in the query, or narrow prometheus.matchers";
-    assert!(error.to_string().ends_with(wanted), "{error}");
 }
 
 #[tokio::test]
@@ -164,22 +139,13 @@ async fn many_names_of_labels_are_refused_by_their_size() {
     };
     let series: Vec<String> = (0..40).map(names).collect();
     let error = rules.series(&series.join(",")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    assert!(error.to_string().contains("bytes of names"), "{error}");
+    assert_eq!(error.kind, ErrorKind::TooLarge);
+    let wanted = "more than 16777216 bytes of names: select less: aggregate in the query, or narrow prometheus.matchers";
+    assert!(error.to_string().ends_with(wanted), "{error}");
     assert_eq!(
         rules.series(&series[..10].join(",")).await.unwrap().len(),
         10
     );
-}
-
-#[tokio::test]
-async fn a_sample_at_no_date_is_left_out() {
-    let rules = Rules::new().await;
-    for at in ["1e300", "-1", "253402300800"] {
-        let samples = format!(r#"[{{"metric":{{}},"value":[{at},"5"]}}]"#);
-        let samples = rules.query(data("vector", &samples)).await.unwrap();
-        assert!(samples.is_empty(), "{at}");
-    }
 }
 
 #[tokio::test]
@@ -225,6 +191,6 @@ async fn a_partial_answer_to_a_range_query_is_an_error() {
         ("<html>", ErrorKind::NotAnAnswer),
     ] {
         let error = range(body).await.unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
+        assert_eq!(error.kind, kind, "{error}");
     }
 }
