@@ -248,7 +248,7 @@ impl Engine {
         now: Timestamp,
     ) {
         let outcome = read.as_ref().err();
-        let outcome = outcome.map_or("success", |error| error.kind().label());
+        let outcome = outcome.map_or("success", |error| error.kind.label());
         let metrics = &self.metrics;
         for spec in signals {
             metrics.queries_total.add([KEY, &spec.name, outcome], 1);

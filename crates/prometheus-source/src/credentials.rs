@@ -53,7 +53,9 @@ const TOKEN_REMEDY: &str = "write only the secret into it, or change prometheus.
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
 fn broken(place: impl Into<String>, reason: impl Into<String>, remedy: &'static str) -> Error {
-    Error::new(ErrorKind::Credentials, place, reason).with_remedy(remedy)
+    let mut error = Error::new(ErrorKind::Credentials, place, reason);
+    error.remedy = remedy;
+    error
 }
 
 /// Adds `Authorization` to a request. Returns the token or the password. A cloud's

@@ -8,23 +8,25 @@ use std::fmt;
 pub struct Error {
     /// The queried address, without credentials, or the faulty file.
     place: String,
-    kind: ErrorKind,
+    /// The kind by which the failure is counted.
+    pub kind: ErrorKind,
     /// Whether the store refused this query, or answered a part of it: it may answer a
     /// smaller one.
     pub is_of_query: bool,
     /// The fault, which may repeat an excerpt of the store's text.
     text: String,
     /// Empty: the text contains it, or it is unknown.
-    remedy: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 impl Error {
     /// A failure at an address, or of a file.
     pub(crate) fn new(kind: ErrorKind, place: impl Into<String>, text: impl Into<String>) -> Self {
+        use ErrorKind::{Partial, Timeout, TooLarge, Truncated};
         Self {
             place: place.into(),
             kind,
-            is_of_query: kind.is_of_query(),
+            is_of_query: matches!(kind, Timeout | Truncated | Partial | TooLarge),
             text: text.into(),
             remedy: kind.remedy(),
         }
@@ -43,21 +45,9 @@ impl Error {
         );
         Self {
             is_of_query,
-            remedy: remedy(status, &text),
+            remedy: remedy(status),
             ..Self::new(kind, address, text)
         }
-    }
-
-    /// This error with another remedy; empty if the text contains it.
-    pub(crate) const fn with_remedy(mut self, remedy: &'static str) -> Self {
-        self.remedy = remedy;
-        self
-    }
-
-    /// The kind by which the failure is counted.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.kind
     }
 
     /// The fault and the remedy for a finding: the reason that the log has, without the
@@ -94,16 +84,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-const CHECK_AUTH: &str = "check prometheus.auth and the account's rights";
-
-/// The remedy for a refusal with this HTTP status and text; empty if the text says enough.
-fn remedy(status: u16, text: &str) -> &'static str {
+/// The remedy for a refusal with this HTTP status; empty if the text of the store says enough.
+const fn remedy(status: u16) -> &'static str {
     match status {
         300..=399 => "redirects are not followed: write the final address into prometheus.url",
-        401 if text.to_ascii_lowercase().contains("no org id") => {
-            "name the tenant in prometheus.headers (X-Scope-OrgID)"
+        401 | 403 => {
+            "check prometheus.auth, the tenant in prometheus.headers, and the account's rights"
         }
-        401 | 403 => CHECK_AUTH,
         404 => {
             "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix"
         }
@@ -123,7 +110,6 @@ pub enum ErrorKind {
     Unreachable,
     /// No answer in time.
     Timeout,
-    /// TLS failed.
     Tls,
     /// This server has no credentials that can be used.
     Credentials,
@@ -132,15 +118,11 @@ pub enum ErrorKind {
     Rejected,
     /// 500 and above.
     ServerError,
-    /// The answer is incomplete.
     Truncated,
     /// Not an answer of the query API, or its data are null.
     NotAnAnswer,
-    /// The answer may be partial.
     Partial,
-    /// Over the size limit.
     TooLarge,
-    /// The clocks differ.
     ClockSkew,
 }
 
@@ -164,15 +146,8 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a smaller query may not fail in this way.
-    const fn is_of_query(self) -> bool {
-        matches!(
-            self,
-            Self::Timeout | Self::Truncated | Self::Partial | Self::TooLarge
-        )
-    }
-
-    /// The remedy if nothing else is known; empty for refusals, whose text decides.
+    /// The remedy if nothing else is known; empty for refusals, whose status decides, and for
+    /// credentials, whose place decides.
     const fn remedy(self) -> &'static str {
         match self {
             Self::Unreachable => {
@@ -184,8 +159,7 @@ impl ErrorKind {
             Self::Tls => {
                 "check prometheus.tls, that the port serves TLS, and that its certificate is valid for the host in prometheus.url"
             }
-            Self::Credentials => CHECK_AUTH,
-            Self::Denied | Self::Rejected | Self::ServerError => "",
+            Self::Credentials | Self::Denied | Self::Rejected | Self::ServerError => "",
             Self::Truncated => {
                 "read the log of Prometheus or of a proxy in front of it, which closed the connection"
             }

@@ -24,7 +24,7 @@ pub(super) struct Failure {
 
 impl PartialEq for Failure {
     fn eq(&self, other: &Self) -> bool {
-        self.error.kind() == other.error.kind() && self.signals == other.signals
+        self.error.kind == other.error.kind && self.signals == other.signals
     }
 }
 

@@ -21,7 +21,7 @@ async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
 async fn query(config: &Config) -> Result<(), ErrorKind> {
     let promql = config.client().unwrap();
     let asked = promql.query("1", Timestamp::from_secs(1)).await;
-    asked.map(drop).map_err(|error| error.kind())
+    asked.map(drop).map_err(|error| error.kind)
 }
 
 fn kubeconfig(folder: &std::path::Path, cluster: &Value, user: &Value) -> String {

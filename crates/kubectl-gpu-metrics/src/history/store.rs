@@ -40,7 +40,7 @@ impl From<Error> for Unanswered {
     fn from(error: Error) -> Self {
         Self {
             is_too_much: matches!(
-                error.kind(),
+                error.kind,
                 ErrorKind::TooLarge
                     | ErrorKind::Timeout
                     | ErrorKind::Rejected

@@ -27,7 +27,7 @@ const REFUSALS: &str = r#"
 504 upstream => Query
 429 too many requests: rate limit exceeded => Store raise gpu.poll or the limits of the server
 404 page not found => Store check the path prefix in prometheus.url
-401 no org id => Store name the tenant in prometheus.headers (X-Scope-OrgID)
+401 no org id => Store check prometheus.auth, the tenant in prometheus.headers
 403 limit => Store check prometheus.auth
 400 bad_data: parse error => Query
 400 bad_data: =~ is an unsupported matchtype for the __name__ label => Query

@@ -35,7 +35,7 @@ const MOST_BYTES: usize = 8 << 30;
 const MOST_RULE_BYTES: usize = 32 << 20;
 
 /// How much of the beginning of an answer is kept for its error message.
-const BEGINNING_BYTES: usize = 16 << 10;
+pub(super) const BEGINNING_BYTES: usize = 64 << 10;
 
 /// Sends queries to one Prometheus.
 pub(super) struct Endpoint {
@@ -263,5 +263,5 @@ impl Endpoint {
 /// The error if a request can get no signature or access token. `reason` has the remedy.
 fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
     let text = format!("no credentials: {reason}");
-    Error::new(ErrorKind::Credentials, address, text).with_remedy("")
+    Error::new(ErrorKind::Credentials, address, text)
 }

@@ -4,10 +4,10 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use reqwest::{Client, Response};
-use serde::Deserialize;
+use serde_json::Value;
 use url::Host;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{BEGINNING_BYTES, Endpoint};
 use crate::credentials::{Secrets, with_certificates};
 use crate::error::{Error, ErrorKind};
 use crate::settings::PrometheusSettings;
@@ -16,9 +16,6 @@ use apimachinery::duration::format_duration;
 /// Timeout of a connection and its handshakes. A slower network would not deliver an
 /// answer in time either.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How much of an error's body is read for its message.
-pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// A client with the limits of the settings. It follows no redirect, which could send
 /// credentials to another server. Reads the certificate files, and blocks.
@@ -65,13 +62,16 @@ impl Endpoint {
         let mut body = Vec::new();
         // The received part is enough for a message.
         while let Ok(Some(chunk)) = response.chunk().await
-            && body.len() < ERROR_BODY_BYTES
+            && body.len() < BEGINNING_BYTES
         {
             body.extend_from_slice(&chunk);
         }
-        let excerpt = match serde_json::from_slice::<ApiError>(&body) {
-            Ok(api) => secrets.excerpt(&format!("{}: {}", api.error_type, api.error)),
-            Err(_) => secrets.excerpt_of_beginning(&body),
+        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let excerpt = match (&said["errorType"], &said["error"]) {
+            (Value::String(kind), Value::String(error)) => {
+                secrets.excerpt(&format!("{kind}: {error}"))
+            }
+            _ => secrets.excerpt_of_beginning(&body),
         };
         let excerpt = match &*excerpt {
             "" => status.canonical_reason().unwrap_or("no text"),
@@ -80,14 +80,6 @@ impl Endpoint {
         let text = format!("HTTP {}: {excerpt}", status.as_u16());
         Error::refused(&self.address, status.as_u16(), text)
     }
-}
-
-/// The body of an HTTP error of the query API.
-#[derive(Deserialize)]
-struct ApiError {
-    #[serde(rename = "errorType")]
-    error_type: String,
-    error: String,
 }
 
 /// The message of the innermost cause.

@@ -183,5 +183,5 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
         cert: SecretSource::File(file.clone()),
         key: SecretSource::File(file),
     });
-    assert_eq!(start(&settings).kind(), ErrorKind::Credentials);
+    assert_eq!(start(&settings).kind, ErrorKind::Credentials);
 }
