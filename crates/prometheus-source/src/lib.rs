@@ -6,16 +6,6 @@
 //! * [`Prometheus::fetch`] sends a query of a poll, and decodes its answer as it arrives into
 //!   [`Batch`](gpu_metrics::batch::Batch)es.
 //! * [`cache`] sends the queries of rules; concurrent requests share one answer.
-//!
-//! ```
-//! use prometheus_source::settings::{PrometheusSettings, parse_url};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = PrometheusSettings::new(parse_url("http://prometheus.monitoring.svc:9090")?);
-//! assert_eq!(settings.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
-//! # Ok(())
-//! # }
-//! ```
 
 pub mod cache;
 mod credentials;

@@ -1,13 +1,12 @@
 //! The query for a signal, and its URL. Pure.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use url::Url;
 
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{any_of, equals, quote};
+use apimachinery::promql::{any_of, equals};
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 
@@ -58,17 +57,11 @@ pub(crate) fn range_selector(
     matchers: &[(String, String)],
     of: &SeriesQuery<'_>,
 ) -> String {
-    let mut query = format!("{{{name}");
-    for (label, value) in matchers {
-        // Writing to a String cannot fail.
-        let _ = write!(query, ",{label}={}", quote(value));
-    }
-    let _ = write!(
-        query,
-        "}}[{}]",
-        format_duration(of.range.max(Duration::from_millis(1)))
-    );
-    query
+    let matchers = matchers.iter().map(|(label, value)| equals(label, value));
+    let all: Vec<String> = [name.to_owned()].into_iter().chain(matchers).collect();
+    // PromQL refuses an empty range.
+    let range = format_duration(of.range.max(Duration::from_millis(1)));
+    format!("{{{}}}[{range}]", all.join(","))
 }
 
 /// The URL of the endpoint `query`, `query_range` or `series` below an address. A

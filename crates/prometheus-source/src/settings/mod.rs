@@ -14,13 +14,10 @@ pub use credentials::{Auth, ClientPair, Credentials, SecretSource, Tls};
 pub struct PrometheusSettings {
     /// Its address, with any path prefix, without credentials.
     pub url: Url,
-    /// Authentication.
     pub auth: Auth,
     /// Headers sent with each request (`X-Scope-OrgID`).
     pub headers: HeaderMap,
-    /// Certificates.
     pub tls: Tls,
-    /// GET or POST.
     pub verb: Verb,
     /// Timeout of one query, including connecting and receiving.
     pub timeout: Duration,
@@ -35,7 +32,6 @@ impl PrometheusSettings {
     /// `prometheus.timeout`: an answer that takes longer than two default poll
     /// intervals is too late.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-    pub(crate) const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
     /// The default settings for an address; credentials in it (`user:pass@`)
     /// become basic authentication, so that the logged address has none.
