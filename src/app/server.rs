@@ -259,7 +259,6 @@ fn serve_api(
     metrics::of_security(&telemetry.metrics, Arc::clone(&api.counters));
     listener.is_front_proxy =
         Arc::new(move |peer| peer.is_front_proxy(trust.current().as_ref(), SystemTime::now()));
-    listener.leaving = Some(tasks.leaving());
     let routes = router::routes(api);
     let service = into_service(router::secured(routes, api, &Arc::new(security)));
     let serving = listener.run(service, tasks.draining());

@@ -1,12 +1,9 @@
 //! The background tasks in one set: the server does not run on without one of them.
 //!
 //! The server stops in phases (docs/protocol.md, "Stopping"). It becomes unready at once and
-//! continues to serve until the cluster has noticed. Then it accepts no new connection and
+//! continues to serve until the cluster has noticed, so that a client that reconnects finds
+//! another replica. Then it accepts no new connection, ends the open ones gracefully, and
 //! completes requests in progress for a short time.
-//!
-//! kube-apiserver has one connection for all users and closes it only after GOAWAY. Open
-//! connections therefore end gracefully early in the delay, while new ones are still
-//! accepted, so that a client that reconnects is answered.
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
@@ -36,16 +33,10 @@ pub(crate) struct TaskEnded {
 pub(super) struct Tasks {
     running: JoinSet<()>,
     names: HashMap<Id, &'static str>,
-    leaving: watch::Sender<bool>,
     draining: watch::Sender<bool>,
 }
 
 impl Tasks {
-    /// Turns true when the connections that are open at that time must end (`Listener::leaving`).
-    pub(super) fn leaving(&self) -> watch::Receiver<bool> {
-        self.leaving.subscribe()
-    }
-
     /// Turns true when everything must end: listeners (`Listener::run`) and tasks such as
     /// the poll loop, which runs until then because values are served until then.
     pub(super) fn draining(&self) -> watch::Receiver<bool> {
@@ -101,13 +92,8 @@ impl Tasks {
         let phases = async {
             tracing::info!("stopping: not ready");
             readiness.set(false);
-            // Time for the removal of the endpoint, so that a client that reconnects finds
-            // another replica.
-            let notice = delay / 4;
-            tokio::time::sleep(notice).await;
-            tracing::info!("stopping: clients are asked to close their connections");
-            self.leaving.send_replace(true);
-            tokio::time::sleep(delay - notice).await;
+            // Time for the removal of the endpoint.
+            tokio::time::sleep(delay).await;
             tracing::info!("stopping: draining");
             self.draining.send_replace(true);
             let all_ended = async { while self.running.join_next().await.is_some() {} };
@@ -198,7 +184,6 @@ mod tests {
         let check = readiness(&health);
         let mut tasks = Tasks::default();
         assert!(health.is_ok(Probe::Ready));
-        let leaving = tokio::spawn(turned(tasks.leaving()));
         let drains = tokio::spawn(turned(tasks.draining()));
         let mut draining = tasks.draining();
         tasks.spawn_draining("a listener whose last request takes 3 s", async move {
@@ -213,8 +198,6 @@ mod tests {
         assert!(!stopping.await.unwrap());
         assert_eq!(began.elapsed(), seconds(8));
         assert_eq!(drains.await.unwrap(), DELAY);
-        let left = leaving.await.unwrap();
-        assert!(left > Duration::ZERO && left < DELAY, "early in the delay");
     }
 
     #[tokio::test(start_paused = true)]

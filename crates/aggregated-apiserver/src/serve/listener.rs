@@ -34,10 +34,6 @@ pub struct Listener {
     pub is_front_proxy: IsFrontProxy,
     /// Its receivers are the open connections.
     open: Arc<watch::Sender<()>>,
-    /// When it turns true, connections open at that time end gracefully, and new ones are still
-    /// accepted. A client that never closes its connection thus reaches another replica before
-    /// this one stops. It must turn true before the `stop` of [`Listener::run`].
-    pub leaving: Option<watch::Receiver<bool>>,
 }
 
 impl fmt::Debug for Listener {
@@ -66,7 +62,6 @@ impl Listener {
             limits,
             is_front_proxy: Arc::new(|_| false),
             open: Arc::default(),
-            leaving: None,
         }
     }
 
@@ -92,7 +87,7 @@ impl Listener {
                     let connection = Connection {
                         address,
                         shared: Arc::clone(&shared),
-                        stop: self.end_of_connections(&stop),
+                        stop: stop.clone(),
                         _open: self.open.subscribe(),
                     };
                     tokio::spawn(connection.run(stream, self.tls.clone(), handshakes.enter()));
@@ -114,14 +109,6 @@ impl Listener {
             .is_err()
         {
             tracing::warn!("some connections did not end in time");
-        }
-    }
-
-    /// The signal at which a new connection ends.
-    fn end_of_connections(&self, stop: &watch::Receiver<bool>) -> watch::Receiver<bool> {
-        match &self.leaving {
-            Some(leaving) if !*leaving.borrow() => leaving.clone(),
-            _ => stop.clone(),
         }
     }
 }
