@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::pair::Pair;
 use aggregated_apiserver::security::peer::AskForCertificate;
-use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
+use aggregated_apiserver::serve::tls::resolving;
 use apimachinery::time::Timestamp;
 use bytes::Bytes;
 use gpu_metrics::snapshot::Snapshot;
@@ -179,7 +179,8 @@ impl Tls {
         let config = resolving(
             Arc::new(serving),
             Arc::new(AskForCertificate),
-            &TlsOptions::default(),
+            rustls::ALL_VERSIONS,
+            true,
         )
         .expect("TLS");
         let mut roots = RootCertStore::empty();

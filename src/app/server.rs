@@ -31,7 +31,7 @@ use aggregated_apiserver::security::peer::AskForCertificate;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use aggregated_apiserver::serve::tls::{self, TlsOptions};
+use aggregated_apiserver::serve::tls;
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
@@ -238,11 +238,12 @@ fn api_listener(
     port: &TcpListener,
     serving: Serving,
 ) -> Result<Listener, RunError> {
-    let offer = TlsOptions {
-        http2: !args.listening.disable_http2,
-        versions: args.listening.tls_min_version,
-    };
-    let tls = tls::resolving(Arc::new(serving), Arc::new(AskForCertificate), &offer)?;
+    let tls = tls::resolving(
+        Arc::new(serving),
+        Arc::new(AskForCertificate),
+        args.listening.tls_min_version,
+        !args.listening.disable_http2,
+    )?;
     // Another handle of the port.
     let port = tokio::net::TcpListener::from_std(port.try_clone()?)?;
     Ok(Listener::new(port, tls, Limits::default()))

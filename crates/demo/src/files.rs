@@ -16,7 +16,7 @@ use aggregated_apiserver::certificates::authority::{
     CertificateAuthority, ExtendedKeyUsagePurpose, Issued, Validity, subject,
 };
 use aggregated_apiserver::certificates::pair::Pair;
-use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
+use aggregated_apiserver::serve::tls::resolving;
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
@@ -90,7 +90,7 @@ impl DemoCertificates {
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let clients = clients.build().map_err(|error| failed(&error))?;
         let pair = Arc::new(self.serving.clone());
-        resolving(pair, clients, &TlsOptions::default()).map_err(|error| failed(&error))
+        resolving(pair, clients, rustls::ALL_VERSIONS, true).map_err(|error| failed(&error))
     }
 
     /// The kubeconfig; `namespace` is the default of commands.

@@ -14,7 +14,7 @@ use crate::certificates::authority::{
 use crate::certificates::pair::Pair;
 use crate::security::bundle::PROVIDER;
 use crate::security::peer::AskForCertificate;
-use crate::serve::tls::{TlsOptions, resolving};
+use crate::serve::tls::resolving;
 
 pub fn authority(name: &str) -> CertificateAuthority {
     CertificateAuthority::new(name, validity()).unwrap()
@@ -44,7 +44,7 @@ pub fn server_of(
         }
     };
     let pair = Arc::new(Pair::issued(issued).unwrap());
-    let config = resolving(pair, clients, &TlsOptions::default()).unwrap();
+    let config = resolving(pair, clients, rustls::ALL_VERSIONS, true).unwrap();
     let mut config = Arc::unwrap_or_clone(config);
     config.alpn_protocols.clear();
     Arc::new(config)

@@ -19,7 +19,7 @@ use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
 use crate::certificates::pair::Pair;
 use crate::security::peer::AskForCertificate;
 use crate::serve::listener::{Limits, Listener, Service};
-use crate::serve::tls::{TlsOptions, resolving};
+use crate::serve::tls::resolving;
 
 /// The validity of a test's certificates, longer than any test.
 pub fn validity() -> Validity {
@@ -61,7 +61,13 @@ impl TestServer {
         let authority = authority("test");
         let issued = authority.serving(&["localhost", "127.0.0.1"], validity());
         let pair = Arc::new(Pair::issued(issued.unwrap()).unwrap());
-        let config = resolving(pair, Arc::new(AskForCertificate), &TlsOptions::default()).unwrap();
+        let config = resolving(
+            pair,
+            Arc::new(AskForCertificate),
+            rustls::ALL_VERSIONS,
+            true,
+        )
+        .unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let mut listener = Listener::new(tcp, config, limits);
