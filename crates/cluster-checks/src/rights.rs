@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 
 use aggregated_apiserver::security::identity::Identity;
-use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, Reviewer};
 use cluster_state::review::KubeReviewer;
 use findings::Skipped;
 use findings::registration::NAME;
@@ -59,7 +59,7 @@ impl Inspection<'_> {
             Err(error) => {
                 let what = format!("rights of {}", accounts[0].user);
                 let remedy = "grant create of subjectaccessreviews.authorization.k8s.io to the account that runs check";
-                let skipped = Skipped::new(what, error.0, remedy);
+                let skipped = Skipped::new(what, error, remedy);
                 self.report.skipped.insert(skipped.of(&[grant.code()]));
             }
         }
@@ -70,7 +70,7 @@ async fn may(
     reviewer: &KubeReviewer,
     accounts: &[Identity],
     right: &Right,
-) -> Result<bool, ReviewError> {
+) -> Result<bool, String> {
     let parts = right.resource.split_once('/');
     let (resource, subresource) = parts.unwrap_or((&right.resource, ""));
     let access = Access::Resource {

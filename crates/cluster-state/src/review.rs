@@ -15,9 +15,7 @@ use super::client::Client;
 use super::error::{CallError, excerpt};
 use super::rights;
 use aggregated_apiserver::security::identity::Identity;
-use aggregated_apiserver::security::reviewer::{
-    Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict,
-};
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, Reviewer, TokenVerdict};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -46,7 +44,7 @@ impl ReviewEndpoint {
     }
 
     /// Sends a review; returns its status.
-    async fn create<S: DeserializeOwned>(&self, review: &Value) -> Result<S, ReviewError> {
+    async fn create<S: DeserializeOwned>(&self, review: &Value) -> Result<S, String> {
         let request = Request::post(self.path).header(CONTENT_TYPE, "application/json");
         let body = review.to_string().into_bytes();
         let answer = self.client.text(request.body(body)).await;
@@ -63,7 +61,7 @@ impl ReviewEndpoint {
                      logged until one succeeds): {error}"
                 );
             }
-            ReviewError(error.to_string())
+            error.to_string()
         })
     }
 }
@@ -174,10 +172,7 @@ struct AccessReviewSpec<'a> {
 }
 
 impl Reviewer for KubeReviewer {
-    fn token<'a>(
-        &'a self,
-        token: &'a SecretString,
-    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(&'a self, token: &'a SecretString) -> BoxFuture<'a, Result<TokenVerdict, String>> {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
@@ -191,7 +186,7 @@ impl Reviewer for KubeReviewer {
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<AccessVerdict, String>> {
         Box::pin(async move {
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",

@@ -71,24 +71,17 @@ impl Access {
     }
 }
 
-/// A failed review. It counts as not allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReviewError(pub String);
-
 /// Sends reviews to kube-apiserver, without a cache. The crate `cluster-state` implements
-/// it over the real API, and tests with a recorder.
+/// it over the real API, and tests with a recorder. An error says why a review failed; it counts
+/// as not allowed.
 pub trait Reviewer: Send + Sync + 'static {
     /// Reviews a token and returns its user (TokenReview).
-    fn token<'a>(
-        &'a self,
-        token: &'a SecretString,
-    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>>;
+    fn token<'a>(&'a self, token: &'a SecretString) -> BoxFuture<'a, Result<TokenVerdict, String>>;
 
     /// Reviews whether the user has the access (SubjectAccessReview).
     fn access<'a>(
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>>;
+    ) -> BoxFuture<'a, Result<AccessVerdict, String>>;
 }

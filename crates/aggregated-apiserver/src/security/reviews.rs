@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::counters::{Counters, ReviewCounts, add};
 use super::identity::{Identity, User, Via};
-use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict, Verdict};
+use super::reviewer::{Access, AccessVerdict, Reviewer, TokenVerdict, Verdict};
 use super::settings::SecuritySettings;
 use crate::refusal::Refusal;
 
@@ -168,7 +168,7 @@ where
         key: K,
         permits: &Semaphore,
         until: Instant,
-        review: impl Future<Output = Result<Verdict<T>, ReviewError>> + Send,
+        review: impl Future<Output = Result<Verdict<T>, String>> + Send,
     ) -> Result<Verdict<T>, Refusal> {
         let now = Instant::now();
         let until = until.min(now + self.budget);
@@ -181,9 +181,8 @@ where
             let permit = timeout_at(half, permits.acquire()).await;
             let _permit = permit.ok().and_then(Result::ok).ok_or(Refusal::Busy)?;
             let answer = timeout_at(until, review).await.map_err(late);
-            let answer = answer.and_then(|answer| {
-                answer.map_err(|ReviewError(why)| Refusal::ReviewFailed { why })
-            });
+            let answer =
+                answer.and_then(|answer| answer.map_err(|why| Refusal::ReviewFailed { why }));
             add(match &answer {
                 Ok(Verdict::Allowed(_)) => &self.counts.allowed,
                 Ok(Verdict::Refused(_)) => &self.counts.refused,

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
 use crate::security::identity::Identity;
-use crate::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, TokenVerdict};
+use crate::security::reviewer::{Access, AccessVerdict, Reviewer, TokenVerdict};
 
 /// How reviews end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -116,19 +116,16 @@ impl FakeReviewer {
     }
 }
 
-async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, ReviewError> {
+async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, String> {
     match mood {
         Mood::Healthy => Ok(verdict),
-        Mood::Failing => Err(ReviewError("10.96.0.1:443: refused".to_owned())),
+        Mood::Failing => Err("10.96.0.1:443: refused".to_owned()),
         Mood::Hanging => pending().await,
     }
 }
 
 impl Reviewer for FakeReviewer {
-    fn token<'a>(
-        &'a self,
-        token: &'a SecretString,
-    ) -> BoxFuture<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(&'a self, token: &'a SecretString) -> BoxFuture<'a, Result<TokenVerdict, String>> {
         let token = token.expose_secret();
         Box::pin(async move {
             let (mood, verdict) = {
@@ -151,7 +148,7 @@ impl Reviewer for FakeReviewer {
         &'a self,
         who: &'a Identity,
         what: &'a Access,
-    ) -> BoxFuture<'a, Result<AccessVerdict, ReviewError>> {
+    ) -> BoxFuture<'a, Result<AccessVerdict, String>> {
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();
