@@ -187,7 +187,7 @@ pub enum MetricValues {
 pub(crate) const UNFETCHED: Refusal = Refusal::Unavailable("unable to fetch metrics");
 
 /// The refusal when too many queries are in flight to fetch the answer.
-pub(crate) const SATURATED: Refusal = Refusal::QueriesSaturated(
+pub(crate) const SATURATED: Refusal = Refusal::Saturated(
     "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
 );
 

@@ -57,10 +57,8 @@ pub enum Refusal {
     Unavailable(&'static str),
     /// 503: the server has no data yet: what it waits for.
     NotReady(&'static str),
-    /// 503: too many requests in flight that wait for a backend.
-    Saturated,
-    /// 503: too many queries of requests that wait for a backend: the message.
-    QueriesSaturated(&'static str),
+    /// 503: too many requests or queries in flight that wait for a backend: the message.
+    Saturated(&'static str),
     /// 504: no answer in time.
     TimedOut,
     /// The listener refused the request: the code, and why.
@@ -76,7 +74,7 @@ impl Refusal {
             Self::Forbidden { .. } => "forbidden",
             Self::ReviewFailed { .. } => "review_failed",
             Self::Busy => "busy",
-            Self::Saturated => "saturated",
+            Self::Saturated(_) => "saturated",
             Self::TimedOut => "timed_out",
             Self::Panicked => "panicked",
             _ => return None,

@@ -100,11 +100,7 @@ fn response(refusal: &Refusal) -> (StatusCode, Cow<'_, str>) {
             let text = format!("no data yet: {what}");
             return (StatusCode::SERVICE_UNAVAILABLE, text.into());
         }
-        Refusal::Saturated => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests wait for values from the store, try again later",
-        ),
-        Refusal::QueriesSaturated(text) => (StatusCode::SERVICE_UNAVAILABLE, *text),
+        Refusal::Saturated(text) => (StatusCode::SERVICE_UNAVAILABLE, *text),
         Refusal::TimedOut => (
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout: request did not complete within the allotted timeout",

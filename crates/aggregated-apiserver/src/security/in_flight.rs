@@ -22,6 +22,8 @@ pub(crate) struct InFlight {
     direct: Permits,
 }
 
+const WAITING: &str = "too many requests wait for values from the store, try again later";
+
 /// A request's permit, kept in the response's extensions until the response has been
 /// written. `None`: the request has no limit.
 pub(crate) type InFlightPermit = Option<Arc<Permit>>;
@@ -50,7 +52,7 @@ impl InFlight {
             // Such as discovery, whose documents are in memory once for all requests.
             (Via::FrontProxy, Access::NonResource { .. }) => return Ok(None),
             (Via::FrontProxy, Access::Resource { .. }) => match fetched {
-                Some(fetched) => (fetched, Refusal::Saturated),
+                Some(fetched) => (fetched, Refusal::Saturated(WAITING)),
                 None => (&self.values, Refusal::Busy),
             },
         };
@@ -84,7 +86,7 @@ mod tests {
         };
         let held = ["bob", "eve"].map(|user| permit(user, Some(0)).unwrap());
         let refused = permit("ann", Some(0));
-        assert!(matches!(refused, Err(Refusal::Saturated)));
+        assert!(matches!(refused, Err(Refusal::Saturated(_))));
         permit("bob", Some(1)).unwrap();
         permit("bob", None).unwrap();
         drop(held);
