@@ -28,28 +28,6 @@
 //!
 //! The crate does not connect to kube-apiserver: reviews go through the trait
 //! [`security::reviewer::Reviewer`].
-//!
-//! ```
-//! use std::sync::Arc;
-//! use std::time::{Duration, SystemTime};
-//!
-//! use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
-//! use aggregated_apiserver::certificates::pair::Pair;
-//! use aggregated_apiserver::security::peer::AskForCertificate;
-//! use aggregated_apiserver::serve::tls::{TlsOptions, resolving};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // An authority, and a certificate for the name by which kube-apiserver calls a Service.
-//! let now = SystemTime::now();
-//! let validity = Validity { not_before: now, not_after: now + Duration::from_secs(3600) };
-//! let authority = CertificateAuthority::new("example", validity)?;
-//! let pair = Pair::issued(authority.serving(&["metrics.default.svc"], validity)?)?;
-//! // The TLS configuration of a `serve::listener::Listener`.
-//! let tls = resolving(Arc::new(pair), Arc::new(AskForCertificate), &TlsOptions::default())?;
-//! assert!(tls.alpn_protocols.contains(&b"h2".to_vec()));
-//! # Ok(())
-//! # }
-//! ```
 
 #![deny(missing_docs)]
 

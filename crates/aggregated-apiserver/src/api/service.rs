@@ -1,20 +1,16 @@
 //! Adapts a router to the service of a listener.
 
-use std::convert::Infallible;
-
 use axum::Router;
 use axum::body::Body;
-use bytes::Bytes;
 use http_body_util::{BodyExt as _, Collected, Full};
 use tower::ServiceExt as _;
-use tower::util::BoxCloneSyncService;
+
+use crate::serve::listener::Service;
 
 /// The router as a service. A listener passes requests without bodies. It needs complete
 /// responses, because it holds a response's extensions until the response is written.
-pub fn into_service(
-    router: Router,
-) -> BoxCloneSyncService<http::Request<()>, http::Response<Full<Bytes>>, Infallible> {
-    BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<()>| {
+pub fn into_service(router: Router) -> Service {
+    Service::new(tower::service_fn(move |request: http::Request<()>| {
         let router = router.clone();
         async move {
             let response = router.oneshot(request.map(|()| Body::empty())).await?;

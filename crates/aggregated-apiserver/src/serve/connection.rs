@@ -98,9 +98,7 @@ impl Connection {
     ) {
         let address = self.address;
         // Responses are written whole, so a delay of small packets has no benefit.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
-        }
+        let _ = stream.set_nodelay(true);
         let Some(tls) = tls else {
             let peer = Peer::new(address, &[]);
             return self.serve(stream, peer, false).await;
