@@ -39,6 +39,10 @@ impl Loaded {
     /// Reads what the flags name.
     pub(crate) fn by(flags: &Flags) -> Result<Self, RunError> {
         let (config, file) = flags.load()?;
+        Self::new(config, file)
+    }
+
+    fn new(config: Config, file: Option<ConfigFile>) -> Result<Self, RunError> {
         Ok(Self {
             prometheus: config.client()?,
             config,
@@ -72,7 +76,7 @@ pub(super) async fn changed(
         let is_wanted = is_asked || text.as_deref() != Ok(file.text.as_bytes());
         let reason = match is_wanted {
             false => None,
-            true => match load(file).await {
+            true => match load(file, text).await {
                 Ok(loaded) => {
                     if !is_asked {
                         tokio::time::sleep(SPREAD.mul_f64(clock::jitter())).await;
@@ -93,10 +97,14 @@ pub(super) async fn changed(
     }
 }
 
-/// Loads the present version of the file, on another thread: thousands of rules take seconds.
-async fn load(file: &ConfigFile) -> Result<Box<Loaded>, String> {
+/// Loads a version of the file, on another thread: thousands of rules take seconds.
+async fn load(file: &ConfigFile, text: Result<Vec<u8>, String>) -> Result<Box<Loaded>, String> {
     let flags = file.flags.clone();
-    let loaded = tokio::task::spawn_blocking(move || Loaded::by(&flags).map(Box::new)).await;
+    let load = move || {
+        let (config, file) = flags.resolve(Some(text))?;
+        Loaded::new(config, file).map(Box::new)
+    };
+    let loaded = tokio::task::spawn_blocking(load).await;
     let loaded = loaded.map_err(|error| error.to_string())?;
     loaded.map_err(|error| error.to_string())
 }

@@ -109,6 +109,9 @@ pub(crate) async fn run(
     port: &TcpListener,
     signals: &mut Signals,
 ) -> Result<Option<Box<Loaded>>, RunError> {
+    for warning in &loaded.config.warnings {
+        tracing::warn!("{warning}");
+    }
     let client = connect(&args.cluster.lister_kubeconfig).await?;
     let authentication = connect(&args.cluster.authentication_kubeconfig).await?;
     let authorization = connect(&args.cluster.authorization_kubeconfig).await?;

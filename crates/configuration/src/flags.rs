@@ -9,6 +9,7 @@ use clap::{Arg, Args, Command, Error};
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
+use limits::file;
 use prometheus_source::settings::{
     Auth, ClientPair, Credentials, PrometheusSettings, SecretSource, Verb, parse_url,
 };
@@ -68,11 +69,9 @@ pub struct Flags {
 /// The file of `--config`, and the flags that override it.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
-    /// The file.
     pub path: PathBuf,
     /// The text of the configuration in use.
     pub text: String,
-    /// The command line's flags.
     pub flags: Flags,
 }
 
@@ -100,6 +99,17 @@ impl Flags {
     /// # Errors
     /// When a file cannot be used.
     pub fn load(&self) -> Result<(Config, Option<ConfigFile>), ConfigurationError> {
+        self.resolve(self.config.as_deref().map(file::read))
+    }
+
+    /// The configuration, and its file, with this content of the file of `--config`.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub fn resolve(
+        &self,
+        content: Option<Result<Vec<u8>, String>>,
+    ) -> Result<(Config, Option<ConfigFile>), ConfigurationError> {
         let mut flags = self.clone();
         if let Some(path) = &self.prometheus_auth_config {
             let read = kubeconfig::credentials(path);
@@ -108,20 +118,20 @@ impl Flags {
         } else if self.prometheus_auth_incluster {
             flags.credentials = Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
         }
-        if flags.credentials.tls.unverified && self.prometheus_ca_file.is_none() {
-            tracing::warn!(
-                "--prometheus-auth-config: insecure-skip-tls-verify: any server at that address is \
-                 accepted as Prometheus and receives the credentials: set certificate-authority \
-                 instead"
-            );
-        }
-        let Some(path) = self.config.clone() else {
+        let Some((path, content)) = self.config.clone().zip(content) else {
             return Ok((Config::built_in(&flags), None));
         };
-        let (config, text) = Config::load(&path, &flags)?;
-        for warning in &config.warnings {
-            tracing::warn!("{warning}");
-        }
+        let name = path.display().to_string();
+        let text = content.and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+        });
+        let text = text.map_err(|why| {
+            ConfigurationError(format!(
+                "{name}: cannot be read: {why}: check the path and its permissions"
+            ))
+        })?;
+        let config = Config::from_yaml(&name, &text, &flags)?;
+        let flags = self.clone();
         Ok((config, Some(ConfigFile { path, text, flags })))
     }
 
@@ -138,15 +148,11 @@ impl Flags {
             tls.ca = Some(SecretSource::File(file));
             tls.unverified = false;
         }
-        let cert = self
-            .prometheus_client_tls_cert_file
-            .clone()
-            .map(SecretSource::File);
-        let key = self
-            .prometheus_client_tls_key_file
-            .clone()
-            .map(SecretSource::File);
-        if let Some((cert, key)) = cert.zip(key) {
+        let pair = [
+            &self.prometheus_client_tls_cert_file,
+            &self.prometheus_client_tls_key_file,
+        ];
+        if let [Some(cert), Some(key)] = pair.map(|it| it.clone().map(SecretSource::File)) {
             tls.client = Some(ClientPair { cert, key });
         }
         for (name, _) in &self.prometheus_header {

@@ -27,7 +27,6 @@ fn read(path: &Path) -> Result<Credentials, String> {
     // kube reads some binary files as text and panics.
     file::text(path).map_err(|why| format!("cannot be read: {why}: check the path"))?;
     let file = Kubeconfig::read_from(path).map_err(|error| match &error {
-        KubeconfigError::ReadConfig(why, _) => format!("cannot be read: {why}: check the path"),
         KubeconfigError::Parse(error) => no_kubeconfig(&yaml::report(error)),
         error => no_kubeconfig(&error.to_string()),
     })?;
@@ -54,7 +53,6 @@ fn no_kubeconfig(reason: &str) -> String {
     format!("this is no kubeconfig: {reason}: write one as kubectl does")
 }
 
-/// Cluster and user of the current context.
 fn current(file: Kubeconfig) -> Option<(Cluster, AuthInfo)> {
     let name = file.current_context?;
     let mut contexts = file.contexts.into_iter();
@@ -72,13 +70,11 @@ fn set(value: Option<&String>) -> bool {
     value.is_some_and(|value| !value.is_empty())
 }
 
-/// A file.
 fn file(path: Option<&String>) -> Option<SecretSource> {
     let path = path.filter(|path| !path.is_empty());
     path.map(|path| SecretSource::File(path.into()))
 }
 
-/// A secret that is set.
 fn secret(value: Option<SecretString>) -> Option<SecretString> {
     value.filter(|value| !value.expose_secret().is_empty())
 }

@@ -17,7 +17,6 @@ mod shown;
 mod tests;
 mod value;
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -29,7 +28,7 @@ use gpu_metrics::dcgm::fields;
 use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
-use limits::file::{self, yaml};
+use limits::file::yaml;
 use prometheus_source::settings::PrometheusSettings;
 use prometheus_source::{KeyHasher, Prometheus};
 
@@ -44,6 +43,11 @@ use value::{Scalar, or};
 
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
+
+/// The warning of a kubeconfig with `insecure-skip-tls-verify`.
+const UNVERIFIED: &str = "--prometheus-auth-config: insecure-skip-tls-verify: any server at that \
+                          address is accepted as Prometheus and receives the credentials: set \
+                          certificate-authority instead";
 
 /// The whole file: this server's three keys, prometheus-adapter's three, and the warnings
 /// that the chart writes about its values.
@@ -78,7 +82,6 @@ pub struct Config {
     pub metrics: Vec<MetricSpec>,
     /// The keys of `gpu` as the file has them.
     keys_of_gpus: Vec<(String, String)>,
-    /// Whether GPU metrics are served.
     pub gpus_enabled: bool,
     pub presets: Vec<Preset>,
     /// The rules of `presets`, then those of `rules`, which take precedence.
@@ -117,31 +120,17 @@ impl Config {
     pub fn built_in(flags: &Flags) -> Self {
         let mut prometheus = flags.prometheus_url.clone().map(PrometheusSettings::new);
         prometheus.iter_mut().for_each(|it| flags.apply(it));
+        let is_unverified = flags.credentials.tls.unverified && flags.prometheus_ca_file.is_none();
         Self {
             prometheus,
+            warnings: is_unverified
+                .then(|| UNVERIFIED.to_owned())
+                .into_iter()
+                .collect(),
             signals: fields::built_in(),
             gpus_enabled: true,
             ..Self::default()
         }
-    }
-
-    /// Reads a configuration file. The file may be as large as a `ConfigMap`. Also returns
-    /// its text.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is too large, or as [`Config::from_yaml`].
-    pub fn load(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
-        let file = path.display().to_string();
-        let text = file::read(path).and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
-        });
-        let unread = |why| {
-            ConfigurationError(format!(
-                "{file}: cannot be read: {why}: check the path and its permissions"
-            ))
-        };
-        let text = text.map_err(unread)?;
-        Ok((Self::from_yaml(&file, &text, flags)?, text))
     }
 
     /// The configuration in `text`, the content of `file`.

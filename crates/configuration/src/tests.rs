@@ -16,7 +16,7 @@ use secrecy::ExposeSecret as _;
 use prometheus_source::settings::{Auth, SecretSource, Verb, parse_url};
 
 use super::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn load(text: &str) -> Config {
     Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_or_else(|e| panic!("{e}"))
@@ -314,6 +314,31 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
             measure(SignalId::POWER_USAGE, Reducer::Max, Over::Active),
         ]
     );
+}
+
+/// The server logs the warnings of a configuration when it takes effect.
+#[test]
+fn skipped_verification_is_one_warning_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = "{current-context: a, contexts: [{name: a, context: {cluster: p, user: u}}],\n\
+                clusters: [{name: p, cluster: {insecure-skip-tls-verify: true}}],\n\
+                users: [{name: u, user: {}}]}";
+    std::fs::write(&kubeconfig, text).unwrap();
+    let mut flags = Flags {
+        prometheus_auth_config: Some(kubeconfig),
+        ..Flags::default()
+    };
+    let warnings = |flags: &Flags, content: &str| {
+        let content = Some(Ok(content.as_bytes().to_vec()));
+        flags.resolve(content).unwrap().0.warnings
+    };
+    assert_eq!(warnings(&flags, ""), [UNVERIFIED]);
+    flags.config = Some("config.yaml".into());
+    let own = "warnings: [one]";
+    assert_eq!(warnings(&flags, own), [UNVERIFIED, "one"]);
+    flags.prometheus_ca_file = Some("/ca".into());
+    assert_eq!(warnings(&flags, own), ["one"]);
 }
 
 #[test]

@@ -12,7 +12,6 @@ use apimachinery::duration::{format_duration, parse_duration};
 
 /// A setting that is written as a scalar.
 pub(super) trait Setting {
-    /// The type of the parsed value.
     type Value;
 
     /// Parses a text. The error states what was found and what to write.

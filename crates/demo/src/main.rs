@@ -177,13 +177,11 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
 
 fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     let flags = Flags {
+        config: args.config.clone(),
         prometheus_url: args.prometheus_url.clone(),
         ..Flags::default()
     };
-    let Some(path) = &args.config else {
-        return Ok(Config::built_in(&flags));
-    };
-    Ok(Config::load(path, &flags)?.0)
+    Ok(flags.load()?.0)
 }
 
 /// The client of a real Prometheus, and an empty inventory, because there is no cluster.

@@ -157,7 +157,11 @@ fn a_file_that_cannot_be_read_is_named() {
         (&*file, "it is no text: invalid utf-8"),
         (Path::new("/dev/zero"), "not a regular file"),
     ] {
-        let error = Config::load(path, &Flags::default()).unwrap_err();
+        let flags = Flags {
+            config: Some(path.to_owned()),
+            ..Flags::default()
+        };
+        let error = flags.load().unwrap_err();
         let error = error.to_string();
         assert!(error.contains("cannot be read: "), "{error}");
         assert!(error.contains(words), "{error}");
