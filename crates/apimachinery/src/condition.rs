@@ -2,17 +2,6 @@
 //!
 //! The code of the operation sets its condition after each attempt, and logs a line only
 //! when the state has changed. Health checks, metrics and findings read the state.
-//!
-//! ```
-//! use apimachinery::condition::{Condition, State};
-//!
-//! let mut condition = Condition::default();
-//! assert_eq!(condition.set(Some("refused"), 10), Some(State::Ok));
-//! assert_eq!(condition.set(Some("refused"), 20), None);
-//! assert_eq!(condition.state().reason(), Some(&"refused"));
-//! let former = condition.set(None, 30);
-//! assert_eq!(former.and_then(|former| former.since()), Some(10));
-//! ```
 
 /// The state of something that may fail. `R` is a reason, `T` a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

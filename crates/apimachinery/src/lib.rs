@@ -3,16 +3,6 @@
 //!
 //! Every other crate of the workspace uses them. The crate is independent of metrics and
 //! GPUs. It does no I/O and reads no clock: a time is an argument.
-//!
-//! ```
-//! use apimachinery::duration::parse_duration;
-//! use apimachinery::labels::Labels;
-//! use apimachinery::selector::Selector;
-//!
-//! let selector = Selector::parse("app=train,tier!=test").unwrap();
-//! assert!(selector.matches(&Labels::from_pairs([("app", "train")])));
-//! assert_eq!(parse_duration("1m30s").unwrap().as_secs(), 90);
-//! ```
 
 pub mod condition;
 pub mod duration;

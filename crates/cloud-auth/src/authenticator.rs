@@ -39,7 +39,6 @@ impl AuthMethod {
 pub(crate) enum Credential {
     /// A bearer token, as the value of `Authorization`.
     Token(HeaderValue),
-    /// Keys that sign the request.
     Keys(Keys),
 }
 

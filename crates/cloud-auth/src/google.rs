@@ -14,7 +14,6 @@ const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";
 #[serde(deny_unknown_fields)]
 pub struct GoogleSettings {}
 
-/// Requests an access token.
 pub(crate) async fn token(platform: &Platform) -> Result<Issued, CloudAuthError> {
     const HOST: &str = "GCE_METADATA_HOST";
     const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";

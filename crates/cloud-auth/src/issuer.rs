@@ -18,7 +18,6 @@ use apimachinery::letters::{escaped, masked, shortened};
 /// The environment: the value of a variable.
 pub type Variables = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest answer in bytes. No answer with a secret is longer.

@@ -64,7 +64,6 @@ impl OAuth2Settings {
     }
 }
 
-/// The cloud of an Azure account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AzureCloud {

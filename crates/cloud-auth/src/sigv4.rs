@@ -23,7 +23,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 
 const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
-/// Keys of an account or a role.
 #[derive(Clone)]
 pub(crate) struct Keys {
     pub(crate) id: String,
@@ -139,7 +138,6 @@ impl Signed<'_> {
     }
 }
 
-/// The SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes))
 }
