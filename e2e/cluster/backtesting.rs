@@ -96,13 +96,13 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
     let ended = clock::now();
     let report = backtest(&lab, begun, ended);
     let blocks = report["blocks"].as_array().unwrap();
-    let replicas = blocks.iter().find(|it| it["title"] == "Ordered replicas");
-    let replicas = replicas.unwrap_or_else(|| panic!("{report}"));
-    let times = replicas["times"].as_array().unwrap().iter();
-    let times = times.map(|at| Timestamp::from_date(at.as_str().unwrap()).unwrap());
-    let sizes = replicas["lines"][1]["values"].as_array().unwrap().iter();
-    let sizes = sizes.map(|size| size.as_f64().unwrap() as i64);
-    let simulated: Sizes = times.zip(sizes).collect();
+    let mut facts = blocks.iter().map(|block| &block["facts"]);
+    let facts = facts.rfind(|it| it.is_object()).unwrap();
+    let start = Timestamp::from_date(facts["start"].as_str().unwrap()).unwrap();
+    let step = Duration::from_secs_f64(facts["step"].as_f64().unwrap());
+    let sizes = facts["simulated replicas"].as_array().unwrap();
+    let sizes = sizes.iter().map(|size| size.as_f64().unwrap() as i64);
+    let simulated: Sizes = (0..).map(|it| start + step * it).zip(sizes).collect();
     let (mut syncs, mut agree, mut exactly) = (0, 0, 0);
     let mut time = begun + SYNC;
     while time < ended {

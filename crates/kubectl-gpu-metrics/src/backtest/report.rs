@@ -7,9 +7,9 @@ use apimachinery::duration::{format_duration, go_duration};
 use findings::Severity as FindingSeverity;
 
 use crate::document::cell::{Cell, Unit};
-use crate::document::series::{Line, Series};
+use crate::document::instants::means;
 use crate::document::table::{Table, columns};
-use crate::document::{Document, Severity};
+use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::written;
 use crate::replay::past::SATURATED;
 use crate::replay::sweep::{TARGETS, best};
@@ -76,7 +76,7 @@ impl Report<'_> {
         if self.args.sweep {
             self.add_sweep(document, &simulated);
         }
-        self.add_series(document, &recorded, &simulated);
+        self.add_lines(document, &recorded, &simulated);
         let flags = self.trial.flags;
         let assumed = [
             format!(
@@ -213,39 +213,26 @@ impl Report<'_> {
         })
     }
 
-    fn add_series(&self, document: &mut Document, recorded: &[Tick], simulated: &[Tick]) {
+    fn add_lines(&self, document: &mut Document, recorded: &[Tick], simulated: &[Tick]) {
         let gpus = self.trial.past.gpus_per_pod;
+        let size = simulated.len().div_ceil(POINTS).max(1);
+        let line = |label: &str, ticks: &[Tick], read: &dyn Fn(&Tick) -> Option<f64>| {
+            let values: Vec<Option<f64>> = ticks.iter().map(read).collect();
+            let (values, unit) = (means(&values, size), Unit::Count);
+            Fact::new(label, Cell::Instants { values, unit })
+        };
         let capacity = |tick: &Tick| Some(f64::from(tick.ready) * gpus);
         let replicas = |tick: &Tick| Some(f64::from(tick.replicas));
-        let line = |name: &str, ticks: &[Tick], read: &dyn Fn(&Tick) -> Option<f64>| Line {
-            name: name.to_owned(),
-            values: ticks.iter().map(read).collect(),
-        };
-        let all = [
-            (
-                "Demand and capacity in GPUs",
-                vec![
-                    line("demand", recorded, &|tick| tick.demand),
-                    line("recorded capacity", recorded, &capacity),
-                    line("simulated capacity", simulated, &capacity),
-                ],
-            ),
-            (
-                "Ordered replicas",
-                vec![
-                    line("recorded", recorded, &replicas),
-                    line("simulated", simulated, &replicas),
-                ],
-            ),
-        ];
-        for (title, lines) in all {
-            let series = Series {
-                title: title.to_owned(),
-                unit: Unit::Count,
-                times: simulated.iter().map(|tick| tick.at).collect(),
-                lines,
-            };
-            document.series(series.folded(POINTS));
-        }
+        let start = self.trial.past.period.start.date();
+        let step = self.trial.flags.sync_period.as_secs_f64() * size as f64;
+        document.facts([
+            Fact::new("start", Cell::text(start)),
+            Fact::new("step", Cell::number(step, Unit::Seconds)),
+            line("demand in GPUs", recorded, &|tick| tick.demand),
+            line("recorded capacity in GPUs", recorded, &capacity),
+            line("simulated capacity in GPUs", simulated, &capacity),
+            line("recorded replicas", recorded, &replicas),
+            line("simulated replicas", simulated, &replicas),
+        ]);
     }
 }

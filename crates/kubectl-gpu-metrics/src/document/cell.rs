@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use apimachinery::duration::format_duration;
 
+use super::instants::drawn;
+
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -148,7 +150,7 @@ impl Cell {
                 let more = if *at_least { "+" } else { "" };
                 format!("{}{more}", unit.shown(*value))
             }
-            Self::Instants { values, unit } => bars(values, *unit),
+            Self::Instants { values, unit } => drawn(values, *unit),
             Self::Absent(_) => "–".to_owned(),
         }
     }
@@ -228,25 +230,6 @@ fn duration(seconds: f64) -> String {
     format!("{sign}{}", format_duration(whole))
 }
 
-/// Each number as a block of one of eight heights, from 0 to the larger of the unit's ceiling
-/// and the largest number.
-pub(super) fn bars(values: &[Option<f64>], unit: Unit) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let known = values.iter().flatten().filter(|value| value.is_finite());
-    let top = known.fold(unit.ceiling(), |top, value| top.max(*value));
-    let bar = |value: &Option<f64>| match value {
-        Some(value) if value.is_finite() => {
-            // Negative numbers become 0.
-            BARS[((value / top * 8.0) as usize).min(BARS.len() - 1)]
-        }
-        _ => '·',
-    };
-    match values {
-        [] => "–".to_owned(),
-        values => values.iter().map(bar).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,21 +270,5 @@ mod tests {
         }
         let numbers = [1.0, 2.5].map(|value| Cell::number(value, Unit::Watts));
         assert_eq!(Cell::sum(&numbers), Cell::number(3.5, Unit::Watts));
-    }
-
-    #[test]
-    fn instants_are_bars_and_an_unknown_one_is_a_dot() {
-        let values = [
-            Some(0.0),
-            Some(12.5),
-            None,
-            Some(99.0),
-            Some(100.0),
-            Some(f64::NAN),
-        ];
-        assert_eq!(bars(&values, Unit::Percent), "▁▂·██·");
-        assert_eq!(bars(&[Some(-5.0), Some(1e300)], Unit::Percent), "▁█");
-        assert_eq!(bars(&[Some(0.0), Some(2.0)], Unit::Count), "▁█");
-        assert_eq!(bars(&[], Unit::Count), "–");
     }
 }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::cell::Unit;
-use super::series::{Series, described};
+use super::instants::described;
 
 /// Numbers at equal distances as a line, from 0 to the larger of the unit's ceiling and the
 /// largest number. It lies in 112 × 24 of 120 × 32: the rest is for its own width and the
@@ -32,18 +32,6 @@ pub(super) fn sparkline(title: &str, numbers: &[Option<f64>], unit: Unit) -> Mar
             line.base x1="0" x2="120" y1="31" y2="31" {}
             @for run in &runs { (drawn(run)) }
             @if let Some((x, y)) = last { (dot("last", *x, *y)) }
-        }
-    }
-}
-
-/// The lines of a series, each with its range in words.
-pub(super) fn figure(series: &Series) -> Markup {
-    html! {
-        @for line in &series.lines {
-            figure {
-                (sparkline(&line.name, &line.values, series.unit))
-                figcaption { (line.name) ": " (described(&line.values, series.unit)) }
-            }
         }
     }
 }

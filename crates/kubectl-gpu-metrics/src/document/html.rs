@@ -5,7 +5,8 @@
 use maud::{Markup, html};
 
 use super::cell::{Cell, Object, Reference};
-use super::chart::{figure, sparkline};
+use super::chart::sparkline;
+use super::instants::described;
 use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding, Verdict};
 
@@ -41,7 +42,6 @@ fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
             Block::Notes(notes) => ul.notes { @for note in notes { li { (note) } } },
             Block::Table(table) => (of_table(table, addresses)),
-            Block::Series(series) => (figure(series)),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
             Block::Findings(findings) => (of_findings(findings, addresses)),
         }
@@ -54,7 +54,8 @@ fn verdict(verdict: &Verdict) -> Markup {
 
 fn of_fact(fact: &Fact, addresses: &impl Addresses) -> Markup {
     let reason = match &fact.cell {
-        Cell::Absent(reason) => Some(reason).filter(|it| !it.is_empty()),
+        Cell::Absent(reason) => Some(reason.clone()).filter(|it| !it.is_empty()),
+        Cell::Instants { values, unit } => Some(described(values, *unit)),
         _ => None,
     };
     html! {

@@ -6,7 +6,6 @@
 use serde_json::{Map, Value, json};
 
 use super::cell::Cell;
-use super::series::Series;
 use super::table::Table;
 use super::{Block, Document};
 
@@ -27,7 +26,6 @@ fn block(block: &Block) -> Value {
         Block::Steps(steps) => json!({"kind": "steps", "steps": steps}),
         Block::Notes(notes) => json!({"kind": "notes", "notes": notes}),
         Block::Table(it) => table(it),
-        Block::Series(it) => series(it),
         Block::Code(text) => json!({"kind": "code", "text": text}),
         Block::Findings(findings) => json!({"kind": "findings", "findings": findings}),
     }
@@ -47,19 +45,6 @@ fn table(table: &Table) -> Value {
         "units": units.collect::<Map<_, _>>(),
         "rows": rows,
         "sums": table.sums.as_ref().map(row),
-    })
-}
-
-fn series(series: &Series) -> Value {
-    let times = series.times.iter().map(|at| at.date());
-    let lines = series.lines.iter();
-    let lines = lines.map(|line| json!({"name": line.name, "values": line.values}));
-    json!({
-        "kind": "series",
-        "title": series.title,
-        "unit": series.unit,
-        "times": times.collect::<Vec<_>>(),
-        "lines": lines.collect::<Vec<_>>(),
     })
 }
 

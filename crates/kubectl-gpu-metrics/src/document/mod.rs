@@ -7,15 +7,14 @@
 pub(crate) mod cell;
 mod chart;
 pub(crate) mod html;
+pub(crate) mod instants;
 pub(crate) mod json;
-pub(crate) mod series;
 pub(crate) mod table;
 pub(crate) mod text;
 
 use serde::Serialize;
 
 use cell::Cell;
-use series::Series;
 use table::Table;
 
 /// What a command says.
@@ -42,8 +41,6 @@ pub(crate) enum Block {
     Notes(Vec<String>),
     /// Rows of values.
     Table(Table),
-    /// Values over time.
-    Series(Series),
     /// Text of a program, as it is: a query, a manifest.
     Code(String),
     /// Problems, each with its remedy.
@@ -187,10 +184,6 @@ impl Document {
     /// Adds a table. One without rows is shown to programs only.
     pub(crate) fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
-    }
-
-    pub(crate) fn series(&mut self, series: Series) {
-        self.blocks.push(Block::Series(series));
     }
 
     pub(crate) fn code(&mut self, text: impl Into<String>) {

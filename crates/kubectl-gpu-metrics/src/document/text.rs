@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement};
 use apimachinery::letters::escaped;
 
 use super::cell::Cell;
-use super::series::{Series, described, drawn};
+use super::instants::described;
 use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding};
 
@@ -84,7 +84,6 @@ fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
             notes.chain(more).collect()
         }
         Block::Table(table) => of_table(table, layout),
-        Block::Series(series) => of_series(series),
         Block::Code(text) => {
             let lines = text.lines().map(|line| format!("  {}", escaped(line)));
             lines.collect()
@@ -99,26 +98,15 @@ fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
 fn of_facts(facts: &[Fact]) -> Vec<String> {
     let value = |cell: &Cell| match cell {
         Cell::Absent(reason) if !reason.is_empty() => format!("– ({reason})"),
+        Cell::Instants { values, unit } => {
+            format!("{}  {}", cell.shown(), described(values, *unit))
+        }
         cell => cell.shown(),
     };
     let rows = facts
         .iter()
         .map(|fact| vec![fact.label.clone(), value(&fact.cell)]);
     aligned(&rows.collect::<Vec<_>>(), &[])
-}
-
-fn of_series(series: &Series) -> Vec<String> {
-    let line = |line: &super::series::Line| {
-        vec![
-            line.name.clone(),
-            drawn(&line.values, series.unit),
-            described(&line.values, series.unit),
-        ]
-    };
-    let lines = aligned(&series.lines.iter().map(line).collect::<Vec<_>>(), &[]);
-    let is_named = series.lines.iter().any(|line| line.name == series.title);
-    let title = (!is_named).then(|| escaped(&series.title).into_owned());
-    title.into_iter().chain(lines).collect()
 }
 
 fn of_finding(finding: &Finding) -> Vec<String> {

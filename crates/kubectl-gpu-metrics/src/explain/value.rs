@@ -1,6 +1,5 @@
 //! How a value was computed, as a document.
 
-use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Instant, Window};
 use gpu_metrics::external::ExternalMetrics;
@@ -8,7 +7,6 @@ use gpu_metrics::policy::{DeviceValue, Measure};
 
 use crate::devices::{DEVICES, OF_LISTS, outcome};
 use crate::document::cell::{Cell, Unit};
-use crate::document::series::Series;
 use crate::document::table::{Column, Table, columns};
 use crate::document::{Document, Fact, Severity};
 
@@ -90,19 +88,12 @@ fn of_window(window: &Window, said: &Explanation) -> Vec<Fact> {
 }
 
 fn instants(said: &Explanation, unit: Unit, document: &mut Document) {
-    let times = said
-        .instants
-        .iter()
-        .map(|it| Timestamp::from_date(&it.time));
-    let Some(times) = times
-        .collect::<Option<Vec<_>>>()
-        .filter(|it| !it.is_empty())
-    else {
+    if said.instants.is_empty() {
         return;
-    };
+    }
     let values = said.instants.iter().map(|it| it.number).collect();
     document.heading("The window");
-    document.series(Series::new(document.title.clone(), unit, times, values));
+    document.facts([Fact::new("its instants", Cell::Instants { values, unit })]);
     let instants = said.instants.iter().cloned();
     let mut table = Table::of("Each instant of the window", INSTANTS, instants);
     if let Some(column) = table.columns.iter_mut().find(|it| it.name == "mean") {

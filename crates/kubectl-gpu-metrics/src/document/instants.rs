@@ -1,66 +1,12 @@
-//! Values over time.
+//! Numbers at instants, as bars and in words.
 
-use apimachinery::time::Timestamp;
-
-use super::cell::{Unit, bars};
+use super::cell::Unit;
 
 /// The most bars of a line in a terminal.
 const MOST_BARS: usize = 60;
 
-/// Lines over the same times.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Series {
-    pub(crate) title: String,
-    pub(crate) unit: Unit,
-    /// The times, the earliest first.
-    pub(crate) times: Vec<Timestamp>,
-    /// The lines, each with a value for each time.
-    pub(crate) lines: Vec<Line>,
-}
-
-/// A line; an unknown value breaks it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
-    pub(crate) name: String,
-    /// The value at each time; `None`: unknown.
-    pub(crate) values: Vec<Option<f64>>,
-}
-
-impl Series {
-    pub(crate) fn new(
-        title: impl Into<String>,
-        unit: Unit,
-        times: Vec<Timestamp>,
-        values: Vec<Option<f64>>,
-    ) -> Self {
-        let title = title.into();
-        let line = Line {
-            name: title.clone(),
-            values,
-        };
-        Self {
-            title,
-            unit,
-            times,
-            lines: vec![line],
-        }
-    }
-
-    /// The series with at most this many points, each the mean of the known values of
-    /// equally many of its own.
-    pub(crate) fn folded(mut self, points: usize) -> Self {
-        let size = self.times.len().div_ceil(points.max(1)).max(1);
-        let firsts = self.times.iter().step_by(size).copied();
-        self.times = firsts.collect();
-        for line in &mut self.lines {
-            line.values = means(&line.values, size);
-        }
-        self
-    }
-}
-
 /// The mean of the known values of each `size` ones; `None`: none is known.
-fn means(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
+pub(crate) fn means(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let mean = |values: &[Option<f64>]| {
         let known = values.iter().flatten();
         let count = known.clone().count();
@@ -73,6 +19,25 @@ fn means(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
 pub(super) fn drawn(values: &[Option<f64>], unit: Unit) -> String {
     let size = values.len().div_ceil(MOST_BARS).max(1);
     bars(&means(values, size), unit)
+}
+
+/// Each number as a block of one of eight heights, from 0 to the larger of the unit's ceiling
+/// and the largest number.
+fn bars(values: &[Option<f64>], unit: Unit) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let known = values.iter().flatten().filter(|value| value.is_finite());
+    let top = known.fold(unit.ceiling(), |top, value| top.max(*value));
+    let bar = |value: &Option<f64>| match value {
+        Some(value) if value.is_finite() => {
+            // Negative numbers become 0.
+            BARS[((value / top * 8.0) as usize).min(BARS.len() - 1)]
+        }
+        _ => '·',
+    };
+    match values {
+        [] => "–".to_owned(),
+        values => values.iter().map(bar).collect(),
+    }
 }
 
 /// The range of a line and its newest value, in words.
@@ -122,15 +87,26 @@ mod tests {
     }
 
     #[test]
-    fn points_are_folded_into_means_of_known_values() {
-        let times = (0..5).map(Timestamp::from_secs).collect();
-        let values = vec![Some(1.0), Some(2.0), None, Some(6.0), None];
-        let folded = Series::new("m", Unit::Count, times, values).folded(3);
-        assert_eq!(folded.times, [0, 2, 4].map(Timestamp::from_secs));
-        assert_eq!(folded.lines[0].values, [Some(1.5), Some(6.0), None]);
-        assert_eq!(
-            drawn(&[Some(1.0); 120], Unit::Count).chars().count(),
-            MOST_BARS
-        );
+    fn many_instants_are_means_of_known_values() {
+        let values = [Some(1.0), Some(2.0), None, Some(6.0), None];
+        assert_eq!(means(&values, 2), [Some(1.5), Some(6.0), None]);
+        let drawn = drawn(&[Some(1.0); 120], Unit::Count);
+        assert_eq!(drawn.chars().count(), MOST_BARS);
+    }
+
+    #[test]
+    fn instants_are_bars_and_an_unknown_one_is_a_dot() {
+        let values = [
+            Some(0.0),
+            Some(12.5),
+            None,
+            Some(99.0),
+            Some(100.0),
+            Some(f64::NAN),
+        ];
+        assert_eq!(bars(&values, Unit::Percent), "▁▂·██·");
+        assert_eq!(bars(&[Some(-5.0), Some(1e300)], Unit::Percent), "▁█");
+        assert_eq!(bars(&[Some(0.0), Some(2.0)], Unit::Count), "▁█");
+        assert_eq!(bars(&[], Unit::Count), "–");
     }
 }
