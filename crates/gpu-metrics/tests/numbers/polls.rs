@@ -153,6 +153,7 @@ fn a_clock_set_back_by_years_starts_over() {
     });
     scene.pipeline.start_over_if_set_back(then(46.0));
     assert!(!scene.pipeline.is_ready(then(46.0)));
+    assert_eq!(scene.pipeline.store().series_len(), 0);
     scene.feed_at(MCU, POD, &late, then(46.0));
     let answers = Answers::new(scene.snapshot_at(then(46.0)));
     assert_eq!(answers.of("pods n/p", MEAN), Some(30.0));

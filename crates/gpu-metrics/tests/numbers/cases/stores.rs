@@ -56,6 +56,13 @@ pods 0..4 each 1; lag 2; stall 300..480
 380..475 = namespace sum -; p0 -; namespace held_count -
 485..900 = namespace sum 240; p0 60; namespace held_count 4
 
+# after a stall of one store of two its samples since the last one are read
+// 155 s at 90, 100 at 30, 45 at 90.
+window 300; pods 0..2 each 2; lag 2; stall b 300..445
+A p0 job=d instance=i prometheus=b: S15 +2 90 ..300 30 300..400 90 400..
+B p1 job=d instance=i prometheus=a: S15 +2 90
+445..446 = p0 <75
+
 # a store is down for a minute
 pods 0..4 each 1; down 300..360; starting 330
 0..4 G# p# job=d instance=i#: S15 +1# 60
