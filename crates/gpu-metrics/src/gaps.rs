@@ -28,8 +28,6 @@ pub(crate) struct Gaps {
     /// The lateness of the last three samples, milliseconds, the latest first.
     late: [i32; 3],
     late_len: u8,
-    /// The age of the first sample when it was read, milliseconds.
-    pub(crate) age_ms: i32,
     /// The newest sample with a measured lateness.
     pub(crate) measured: Timestamp,
     /// When that sample was read.
@@ -44,7 +42,6 @@ impl Gaps {
         scrape_secs: 0,
         late: [0; 3],
         late_len: 0,
-        age_ms: 0,
         measured: Timestamp::MIN,
         read: Timestamp::MIN,
     };
@@ -122,20 +119,17 @@ impl Gaps {
         at_share(&mut late[..usize::from(self.late_len)], 1, 2).map(i64::from)
     }
 
-    /// Measures how late the newest sample is when it is first read, in a round at `now`.
-    /// Samples found at a start or after an outage arrived at an unknown time.
-    pub(crate) fn measure(&mut self, now: Timestamp, most_ms: i64, arrived_unseen: bool) {
+    /// Measures how late the newest sample is when it is first read, in a round at `now`. The
+    /// first one arrived at an unknown time.
+    pub(crate) fn measure(&mut self, now: Timestamp, most_ms: i64) {
         if self.newest <= self.measured {
             return;
         }
         let late_ms = (now.millis() - self.newest.millis()).clamp(0, most_ms);
-        let late_ms = i32::try_from(late_ms).unwrap_or(i32::MAX);
-        if !arrived_unseen {
+        if self.measured > Timestamp::MIN {
             self.late.rotate_right(1);
-            self.late[0] = late_ms;
+            self.late[0] = i32::try_from(late_ms).unwrap_or(i32::MAX);
             self.late_len = (self.late_len + 1).min(3);
-        } else {
-            self.age_ms = late_ms;
         }
         (self.measured, self.read) = (self.newest, now);
     }

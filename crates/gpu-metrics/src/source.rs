@@ -32,9 +32,9 @@ pub struct Source {
     pub scrape_ms: Option<i64>,
     /// L, milliseconds.
     pub lag_ms: i64,
-    /// How late its samples may be: longer than L if none was measured.
-    latest_ms: i64,
-    is_measured: bool,
+    /// How late its samples may be: longer than L before a lateness is measured; `None`
+    /// before a sample is read.
+    latest_ms: Option<i64>,
 }
 
 /// A field of a source, by the place of its name.
@@ -64,8 +64,7 @@ impl Sources {
             job: Arc::clone(job),
             scrape_ms: None,
             lag_ms: 0,
-            latest_ms: 0,
-            is_measured: false,
+            latest_ms: None,
         };
         let id = if let Some(id) = self.free.pop() {
             self.all[usize::from(id.0)] = source;
@@ -108,41 +107,36 @@ impl Sources {
         policy.scrape_interval.map_or_else(detected, millis)
     }
 
+    /// How late samples may be.
     pub(crate) fn longest_lag_ms(&self) -> i64 {
-        self.all.iter().map(|it| it.latest_ms).max().unwrap_or(0)
+        let all = self.all.iter().filter_map(|source| source.latest_ms);
+        all.max().unwrap_or(0)
     }
 
     /// Measures S and L from the lines after a round at `now`. Without a line that was read
-    /// less than F ago, L stays. Before any lateness is measured, L is the lower quartile of the
-    /// ages of first samples, but not more than F: an older sample shows silence.
+    /// less than F ago, L stays.
     pub(crate) fn measure<'a>(
         &mut self,
         policy: &Policy,
         now: Timestamp,
         lines: impl Iterator<Item = (SourceId, &'a Gaps)>,
     ) {
-        let mut of_sources = vec![(Vec::new(), Vec::new(), Vec::new()); self.all.len()];
+        let mut of_sources = vec![(Vec::new(), Vec::new(), None); self.all.len()];
         for (id, gaps) in lines.filter(|(_, gaps)| gaps.measured > Timestamp::MIN) {
-            let Some((scrapes, late, ages)) = of_sources.get_mut(usize::from(id.0)) else {
+            let Some((scrapes, late, latest)) = of_sources.get_mut(usize::from(id.0)) else {
                 continue;
             };
             let fresh_ms = policy.fresh_ms(self.scrape_ms(policy, id, gaps));
             let read_ms = now.millis() - gaps.read.millis();
             scrapes.extend(gaps.own_scrape_ms());
+            *latest = Some(LATENESS_MAX_MS);
             late.extend(gaps.late_ms().filter(|_| read_ms <= fresh_ms));
-            ages.push((i64::from(gaps.age_ms), fresh_ms));
         }
-        for (source, (scrapes, late, ages)) in self.all.iter_mut().zip(&mut of_sources) {
+        for (source, (scrapes, late, latest)) in self.all.iter_mut().zip(&mut of_sources) {
             source.scrape_ms = at_share(scrapes, 1, 2).or(source.scrape_ms);
             let late_ms = at_share(late, 1, 2);
-            source.is_measured |= late_ms.is_some();
-            if let Some(late_ms) = late_ms {
-                (source.lag_ms, source.latest_ms) = (late_ms, late_ms);
-            } else if let Some((age_ms, fresh_ms)) = at_share(ages, 1, 4)
-                && !source.is_measured
-            {
-                (source.lag_ms, source.latest_ms) = (age_ms.min(fresh_ms), age_ms);
-            }
+            source.latest_ms = latest.and(late_ms.or(source.latest_ms).or(*latest));
+            source.lag_ms = late_ms.unwrap_or(source.lag_ms);
         }
     }
 

@@ -83,9 +83,6 @@ pub struct Store {
     texts: HashSet<Arc<str>>,
     signals: Vec<Columns>,
     pub(crate) sources: Sources,
-    /// The time of the last round, and since the one before, milliseconds.
-    round: Timestamp,
-    pace_ms: i64,
     /// How far back a start reads, milliseconds.
     back_ms: i64,
     /// The largest F, milliseconds.
@@ -119,8 +116,6 @@ impl Store {
             signals: vec![Columns::default(); count.unwrap_or(0)],
             specs,
             sources: Sources::default(),
-            round: Timestamp::MIN,
-            pace_ms: 0,
             back_ms: START_MS.max(window_ms + longest_fresh_ms),
             longest_fresh_ms,
             oldest: Timestamp::MIN,

@@ -14,21 +14,12 @@ use crate::source::{LATENESS_MAX_MS, Sources};
 /// A line that is later than its source by more has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
 
-/// After a longer time without answers, and than twice the time between polls, samples are read
-/// that arrived at an unknown time.
-const OUTAGE_MS: i64 = 30_000;
-
 impl Store {
     /// Measures the sources after a round of queries at `now`.
     pub(crate) fn end_round(&mut self, now: Timestamp) {
-        let since_ms = now.millis().saturating_sub(self.round.millis());
-        let arrived_unseen = since_ms > OUTAGE_MS.max(2 * self.pace_ms);
-        if since_ms > 0 {
-            (self.round, self.pace_ms) = (now, since_ms.min(2 * OUTAGE_MS));
-        }
         self.sources.judge_units(now);
         for slot in self.lines.iter_mut().flatten() {
-            slot.gaps.measure(now, LATENESS_MAX_MS, arrived_unseen);
+            slot.gaps.measure(now, LATENESS_MAX_MS);
         }
         let lines = self.lines.iter().flatten();
         let lines = lines.map(|slot| (slot.times.source, &slot.gaps));

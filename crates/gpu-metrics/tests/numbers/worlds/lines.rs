@@ -12,9 +12,6 @@ const ASSUMED: i64 = 15_000;
 const LATEST: i64 = 120_000;
 const BACK: i64 = 1_200_000;
 
-/// After a longer time without an answer lateness is unknown.
-const OUTAGE: i64 = 30_000;
-
 /// A series, with what reads have shown of it.
 #[derive(Default)]
 pub(super) struct Line<'a> {
@@ -28,9 +25,8 @@ pub(super) struct Line<'a> {
     /// The number of samples that were read, and when the newest one was.
     pub(super) count: usize,
     read: i64,
-    /// The lateness of the last three, the age of those of which it is unknown.
+    /// The lateness of the last three.
     late: Vec<i64>,
-    age: i64,
     /// S by its own gaps, and how many there are.
     own: Option<(i64, usize)>,
     /// S, F, and L of its source.
@@ -60,16 +56,15 @@ impl<'a> Line<'a> {
     }
 
     /// Takes the samples that have arrived.
-    fn hear(&mut self, now: i64, is_outage: bool) {
+    fn hear(&mut self, now: i64) {
         let count = self.samples.partition_point(|it| it.0 <= now);
-        if std::mem::replace(&mut self.count, count) == count {
+        let before = std::mem::replace(&mut self.count, count);
+        if before == count {
             return;
         }
         self.read = now;
         let late = (now - self.newest()).clamp(0, LATEST);
-        if is_outage {
-            self.age = late;
-        } else {
+        if before > 0 {
             self.late.insert(0, late);
             self.late.truncate(3);
         }
@@ -121,15 +116,13 @@ fn ranked<T: Ord + Copy>(values: &mut [T], share: usize, of: usize) -> Option<T>
     Some(values[rank])
 }
 
-/// S and L of a source, and whether L was measured.
-type Source = (Option<i64>, i64, bool);
+/// S and L of a source.
+type Source = (Option<i64>, i64);
 
 /// All series.
 pub(super) struct Lines<'a> {
     pub(super) all: Vec<Line<'a>>,
-    pub(super) sources: BTreeMap<[&'a str; 2], Source>,
-    /// The last answered poll, and the time since the one before.
-    round: (i64, i64),
+    sources: BTreeMap<[&'a str; 2], Source>,
 }
 
 impl<'a> Lines<'a> {
@@ -137,36 +130,27 @@ impl<'a> Lines<'a> {
         Self {
             all: case.series.iter().map(|it| Line::of(it, start)).collect(),
             sources: BTreeMap::new(),
-            round: (start - 1_000_000, 0),
         }
     }
 
     /// Reads and measures all that has arrived.
     pub(super) fn hear(&mut self, now: i64) {
-        let since = now - self.round.0;
-        let is_outage = since > OUTAGE.max(2 * self.round.1);
-        self.round = (now, since.min(2 * OUTAGE));
-        let mut shown: BTreeMap<_, [Vec<(i64, i64)>; 3]> = BTreeMap::new();
+        let mut shown: BTreeMap<_, [Vec<i64>; 2]> = BTreeMap::new();
         for line in &mut self.all {
-            line.hear(now, is_outage);
+            let known = self.sources.get(&line.source).and_then(|it| it.0);
+            let known = known.unwrap_or(ASSUMED);
+            line.hear(now);
             if line.count > 0 {
-                let known = self.sources.get(&line.source).and_then(|it| it.0);
-                let fresh = fresh(line.scrape(known.unwrap_or(ASSUMED)));
-                let [scrapes, late, ages] = shown.entry(line.source).or_default();
-                scrapes.extend(line.own.map(|(scrape, _)| (scrape, 0)));
-                let is_recent = now - line.read <= fresh;
-                late.extend(line.late().filter(|_| is_recent).map(|late| (late, 0)));
-                ages.push((line.age, fresh));
+                let [scrapes, late] = shown.entry(line.source).or_default();
+                scrapes.extend(line.own.map(|(scrape, _)| scrape));
+                let is_recent = now - line.read <= fresh(line.scrape(known));
+                late.extend(line.late().filter(|_| is_recent));
             }
         }
-        for (source, [mut scrapes, mut late, mut ages]) in shown {
-            let (scrape, lag, is_measured) = self.sources.entry(source).or_default();
-            *scrape = ranked(&mut scrapes, 1, 2).map(|it| it.0).or(*scrape);
-            let late = ranked(&mut late, 1, 2).map(|it| it.0);
-            *is_measured |= late.is_some();
-            let guess = ranked(&mut ages, 1, 4).filter(|_| !*is_measured);
-            let guess = guess.map(|(age, fresh)| age.min(fresh));
-            *lag = late.or(guess).unwrap_or(*lag);
+        for (source, [mut scrapes, mut late]) in shown {
+            let (scrape, lag) = self.sources.entry(source).or_default();
+            *scrape = ranked(&mut scrapes, 1, 2).or(*scrape);
+            *lag = ranked(&mut late, 1, 2).unwrap_or(*lag);
             for line in self.all.iter_mut().filter(|line| line.source == source) {
                 line.lag = *lag;
                 line.scrape = line.scrape(scrape.unwrap_or(ASSUMED));
