@@ -275,14 +275,6 @@ impl Columns {
         self.columns.is_empty() && self.last.is_empty()
     }
 
-    /// The first sample of a row after a time.
-    pub(crate) fn first_after(&self, row: RowId, at: Timestamp, step_ms: i64) -> Option<Timestamp> {
-        let from = instant_from(at, step_ms).max(self.first);
-        let mut later =
-            (from..self.first + self.len()).filter_map(|index| self.sample(row, index, step_ms));
-        later.find(|sample| sample.at > at).map(|sample| sample.at)
-    }
-
     fn len(&self) -> i64 {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }

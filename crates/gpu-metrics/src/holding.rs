@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use apimachinery::time::Timestamp;
 
-use crate::grid::{RowId, instant_from, instant_time};
+use crate::grid::{instant_from, instant_time};
 use crate::inventory::InventoryOrigin;
 use crate::layout::{Claim, ClaimId, Layout, PodId};
 use crate::reading::Span;
@@ -232,25 +232,13 @@ fn end_of(frame: &Frame, layout: &Layout, claim: &Claim, newest: Timestamp) -> T
     }
     let times = || frame.times_of(&claim.lines);
     let source = times().next().map(|it| it.source);
-    let others = layout.lines_of(claim.device).iter().copied();
-    let later = others.filter(|row| {
-        let of = frame.times[row.0 as usize];
-        !claim.lines.contains(row) && Some(of.source) == source && of.newest > newest
-    });
-    let later: Vec<RowId> = later.collect();
-    // A pod that is not known had ended when the pods were first listed, and a scrape interval
-    // after its last sample if two have passed.
-    let listed = layout.inventory.listed.filter(|_| !pod.is_live);
-    let last = times().map(|it| {
-        let heard_ms = frame.now.millis() - frame.sources.lag_ms(it.source);
-        let is_over = heard_ms - newest.millis() > 2 * it.scrape_ms;
-        newest.millis() + if is_over { it.scrape_ms } else { it.fresh_ms }
-    });
-    let last = Timestamp::from_millis(last.max().unwrap_or(i64::MAX));
-    let last = listed.map_or(last, |listed| listed.min(last));
-    match frame.first_after(&later, newest) {
-        Some(released) => released.min(last),
-        None if is_series => Timestamp::MAX,
-        None => last,
+    let mut others = frame.times_of(layout.lines_of(claim.device));
+    if is_series && !others.any(|it| Some(it.source) == source && it.newest > newest) {
+        return Timestamp::MAX;
     }
+    // A pod that is not known had ended when the pods were first listed.
+    let listed = layout.inventory.listed.filter(|_| !pod.is_live);
+    let last = times().map(|it| newest.millis() + it.scrape_ms).max();
+    let last = Timestamp::from_millis(last.unwrap_or(i64::MAX));
+    listed.map_or(last, |listed| listed.min(last))
 }

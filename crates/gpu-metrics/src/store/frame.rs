@@ -133,14 +133,4 @@ impl Frame {
     pub(crate) fn latest_behind(&self) -> i64 {
         self.behind.iter().max().copied().unwrap_or(0)
     }
-
-    /// The first sample of lines after a time, of any field.
-    pub(crate) fn first_after(&self, rows: &[RowId], at: Timestamp) -> Option<Timestamp> {
-        let of_signal = |columns: &Columns| {
-            let rows = rows.iter();
-            rows.filter_map(|row| columns.first_after(*row, at, self.step_ms))
-                .min()
-        };
-        self.signals.iter().filter_map(of_signal).min()
-    }
 }
