@@ -91,17 +91,6 @@ impl Block {
         let after = &mut self.before[row / WORD + 1..];
         after.iter_mut().for_each(|count| *count += 1);
     }
-
-    fn remove(&mut self, row: usize) {
-        let (place, is_there) = self.place(row);
-        if is_there {
-            self.values.remove(place);
-            self.ages.remove(place);
-            self.present[row / WORD] &= !(1 << (row % WORD));
-            let after = &mut self.before[row / WORD + 1..];
-            after.iter_mut().for_each(|count| *count -= 1);
-        }
-    }
 }
 
 /// Inserts into a list. A full list grows by [`GROWTH`] elements.
@@ -139,13 +128,6 @@ impl Column {
             self.0.resize_with(row / BLOCK + 1, Arc::default);
         }
         Arc::make_mut(&mut self.0[row / BLOCK]).put(row % BLOCK, value, age);
-    }
-
-    fn remove(&mut self, row: RowId) {
-        let row = row.0 as usize;
-        if let Some(block) = self.0.get_mut(row / BLOCK) {
-            Arc::make_mut(block).remove(row % BLOCK);
-        }
     }
 }
 
@@ -261,13 +243,11 @@ impl Columns {
         }
     }
 
-    /// Removes the samples of a row.
+    /// Forgets the last reading of a row, of which no column has a sample.
     pub(crate) fn forget(&mut self, row: RowId) {
         if self.last.contains_key(&row) {
             Arc::make_mut(&mut self.last).remove(&row);
         }
-        let stored = self.columns.iter_mut().filter(|it| it.get(row).is_some());
-        stored.for_each(|column| column.remove(row));
     }
 
     /// Whether no sample is stored.
@@ -308,18 +288,19 @@ mod tests {
 
     const STEP: i64 = 15_000;
 
-    /// Rows of several words and blocks, stored in one order and removed in another.
+    /// Rows of several words and blocks.
     #[test]
     fn each_row_has_its_own_sample() {
         let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
         let mut columns = Columns::default();
-        for row in rows {
+        let put = |columns: &mut Columns, row| {
             let reading = Reading {
                 value: f64::from(row),
                 at: Timestamp::from_secs(9),
             };
             columns.put(RowId(row), reading, STEP);
-        }
+        };
+        rows.into_iter().for_each(|row| put(&mut columns, row));
         let value = |columns: &Columns, row| {
             let reading = columns.reading(RowId(row), (1, STEP), 45_000, &mut 0);
             reading.map(|reading| reading.value)
@@ -329,10 +310,10 @@ mod tests {
             assert_eq!(value(&columns, row), expected);
         }
         let shared = columns.clone();
-        columns.forget(RowId(64));
-        assert_eq!(value(&columns, 64), None);
-        assert_eq!(value(&columns, 3), Some(3.0));
+        put(&mut columns, 66);
+        assert_eq!(value(&columns, 66), Some(66.0));
         assert_eq!(value(&columns, 65), Some(65.0));
-        assert_eq!(value(&shared, 64), Some(64.0));
+        assert_eq!(value(&columns, 128), Some(128.0));
+        assert_eq!(value(&shared, 66), None);
     }
 }

@@ -107,7 +107,6 @@ impl Store {
         slot.measure(&self.policy, &self.sources);
         let id = if let Some(id) = self.free.pop() {
             self.lines[id.0 as usize] = Some(slot);
-            // Columns may still hold samples of the former line.
             self.signals
                 .iter_mut()
                 .for_each(|columns| columns.forget(id));

@@ -74,10 +74,11 @@ impl Store {
         }
     }
 
-    /// Forgets lines without a sample for as long as a start reads back, and series that are
-    /// not needed. All replicas forget at the same times.
+    /// Forgets lines without a sample for as long as a start reads back and in all columns, and
+    /// series that are not needed.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
-        let limit = now.millis() - self.back_ms();
+        let of_columns = self.oldest.millis() - 2 * self.step_ms();
+        let limit = of_columns.min(now.millis() - self.back_ms());
         let mut gone = HashSet::new();
         for (place, slot) in (0..).zip(&mut self.lines) {
             let ended = slot.take_if(|slot| slot.times.newest.millis() < limit);
