@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::labels::Labels;
 
-use super::{IntakeReport, Known, LineTimes, PROFILING, Slot, Store};
+use super::{IntakeReport, LineTimes, PROFILING, Slot, Store};
 use crate::frozen::Movement;
 use crate::gaps::Gaps;
 use crate::grid::RowId;
@@ -27,6 +27,10 @@ impl Store {
         signal: SignalId,
         report: &mut IntakeReport,
     ) -> Option<RowId> {
+        if self.known.len() >= MOST_SERIES {
+            report.refused += 1;
+            return None;
+        }
         let line = Labels::from_json(text).ok().and_then(|labels| {
             let name = labels.get("__name__").unwrap_or_default();
             let spec = self.specs.iter().find(|spec| spec.id == signal)?;
@@ -34,24 +38,12 @@ impl Store {
             let rank = names.position(|it| it.eq_ignore_ascii_case(name));
             Line::read(&labels, u8::try_from(rank.unwrap_or(0)).unwrap_or(u8::MAX))
         });
-        let state = match line {
-            None => {
-                report.unidentified += 1;
-                Known::Ignored
-            }
-            Some(_) if self.known.len() >= MOST_SERIES => {
-                report.refused += 1;
-                Known::Refused
-            }
-            Some(line) if self.is_superfluous(&line, signal) => Known::Ignored,
-            Some(line) => Known::Stored(self.register(line)),
-        };
-        self.known.insert(key, state);
+        report.unidentified += u64::from(line.is_none());
+        let needed = line.filter(|line| !self.is_superfluous(line, signal));
+        let row = needed.map(|line| self.register(line));
+        self.known.insert(key, row);
         self.next = self.known.len();
-        match state {
-            Known::Stored(row) => Some(row),
-            Known::Ignored | Known::Refused => None,
-        }
+        row
     }
 
     /// Whether no value needs a series: a profiling field of a whole GPU that is reported in

@@ -48,16 +48,6 @@ pub struct IntakeReport {
     pub refused: u64,
 }
 
-/// The state of a series.
-#[derive(Clone, Copy, Debug)]
-enum Known {
-    /// Its samples go to a line.
-    Stored(RowId),
-    /// It is not needed, or nothing identifies its device.
-    Ignored,
-    Refused,
-}
-
 #[derive(Clone, Debug)]
 struct Slot {
     line: Arc<Line>,
@@ -77,8 +67,9 @@ pub struct Store {
     free: Vec<RowId>,
     ids: HashTable<RowId>,
     hasher: RandomState,
-    /// In the order in which the series were first seen, which is that of most answers.
-    known: IndexMap<[u64; 2], Known>,
+    /// The line of each series, if it is needed and names a device. In the order in which the
+    /// series were first seen, which is that of most answers.
+    known: IndexMap<[u64; 2], Option<RowId>>,
     next: usize,
     texts: HashSet<Arc<str>>,
     signals: Vec<Columns>,
@@ -161,14 +152,7 @@ impl Store {
             return self.learn(key, series.labels, signal, report);
         };
         self.next = place + 1;
-        match self.known.get_index(place).map(|(_, known)| *known)? {
-            Known::Stored(row) => Some(row),
-            Known::Ignored => None,
-            Known::Refused => {
-                report.refused += 1;
-                None
-            }
-        }
+        *self.known.get_index(place)?.1
     }
 
     /// Takes raw samples of a field in any order, including known ones.
@@ -256,10 +240,7 @@ impl Store {
     /// How many series are known.
     #[must_use]
     pub fn series_len(&self) -> usize {
-        let stored = self.known.values();
-        stored
-            .filter(|known| matches!(known, Known::Stored(_)))
-            .count()
+        self.known.values().flatten().count()
     }
 
     /// Changes whenever a line is added or removed.

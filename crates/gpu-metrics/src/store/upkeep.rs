@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use apimachinery::time::{Timestamp, millis};
 
-use super::{Known, Slot, Store};
+use super::{Slot, Store};
 use crate::grid::RowId;
 use crate::policy::Policy;
 use crate::source::{LATENESS_MAX_MS, Sources};
@@ -94,11 +94,9 @@ impl Store {
         }
         let used = self.lines.iter().flatten().map(|slot| slot.times.source);
         self.sources.retain(&used.collect());
-        self.known.retain(|_, known| match known {
-            Known::Stored(row) => !gone.contains(row),
-            // Devices that no longer report percents need what was superfluous before.
-            Known::Ignored | Known::Refused => false,
-        });
+        // Devices that no longer report percents need what was superfluous before.
+        let is_kept = |row: &RowId| !gone.contains(row);
+        self.known.retain(|_, row| row.as_ref().is_some_and(is_kept));
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 }
