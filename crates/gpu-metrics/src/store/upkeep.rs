@@ -96,7 +96,8 @@ impl Store {
         self.sources.retain(&used.collect());
         // Devices that no longer report percents need what was superfluous before.
         let is_kept = |row: &RowId| !gone.contains(row);
-        self.known.retain(|_, row| row.as_ref().is_some_and(is_kept));
+        self.known
+            .retain(|_, row| row.as_ref().is_some_and(is_kept));
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 }
