@@ -41,17 +41,6 @@ struct SeriesEnds {
     samples: usize,
 }
 
-/// The size of a batch at one time.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    labels: usize,
-    series: usize,
-    /// The number of samples.
-    pub samples: usize,
-    /// The bytes that the batch takes.
-    pub bytes: usize,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSeries<'a> {
     /// The identity of the series.
@@ -110,22 +99,13 @@ impl Batch {
         }
     }
 
-    /// The current size.
-    #[must_use]
-    pub const fn mark(&self) -> Mark {
-        Mark {
-            labels: self.labels.len(),
-            series: self.series.len(),
-            samples: self.samples.len(),
-            bytes: self.bytes(),
-        }
-    }
-
-    /// Removes what was added since `mark`.
-    pub fn rewind(&mut self, mark: Mark) {
-        self.labels.truncate(mark.labels);
-        self.series.truncate(mark.series);
-        self.samples.truncate(mark.samples);
+    /// Removes the series begun last.
+    pub fn pop_series(&mut self) {
+        self.series.pop();
+        let last = self.series.last();
+        let (labels, samples) = last.map_or((0, 0), |last| (last.labels, last.samples));
+        self.labels.truncate(labels);
+        self.samples.truncate(samples);
     }
 
     /// The series in the order of the answer.

@@ -13,7 +13,7 @@ use super::stream::{Elements, Envelope};
 use super::text::{Cursor, malformed};
 use super::{DecodeError, KeyHasher};
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Mark, Sample};
+use gpu_metrics::batch::{Batch, Sample};
 
 /// The most digits of a whole number that a double always holds exactly.
 const DIGITS: usize = 15;
@@ -47,8 +47,8 @@ pub(crate) struct SeriesReader<'a> {
     take: &'a mut (dyn FnMut(&Batch) + Send),
     /// Whether NaN is no sample.
     skips_nan: bool,
-    /// The series that is being read: the place of its batch, and the batch's size before.
-    begun: Option<(usize, Mark)>,
+    /// The place of the batch of the series that is being read.
+    begun: Option<usize>,
     /// The number of series that were handed on.
     series: usize,
     name: memmem::Finder<'static>,
@@ -121,7 +121,7 @@ impl<'a> SeriesReader<'a> {
     fn begin(&mut self, labels: &str, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
         let place = self.place(labels).ok_or(DecodeError::NoName)?;
         let batch = &mut self.batches[place];
-        self.begun = Some((place, batch.mark()));
+        self.begun = Some(place);
         batch.begin_series(self.hasher.key(labels), labels);
         text.expect(b'[')?;
         let mut is_first = true;
@@ -144,11 +144,11 @@ impl Elements for SeriesReader<'_> {
     /// Reads a series. One without `values` has histograms, and is skipped.
     fn read(&mut self, text: &mut Cursor<'_>) -> Result<(), DecodeError> {
         let read = self.members(text);
-        let Some((place, before)) = self.begun.take() else {
+        let Some(place) = self.begun.take() else {
             return read;
         };
         if read.is_err() {
-            self.batches[place].rewind(before);
+            self.batches[place].pop_series();
         } else if self.batches[place].bytes() >= FULL {
             self.hand_on(place);
             if self.series > MOST_SERIES {
