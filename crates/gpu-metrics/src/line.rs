@@ -13,7 +13,7 @@ use crate::series::{Device, NodeName, Owner};
 use crate::dcgm::origin;
 
 /// Labels of a device, shared by the series of its fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     pub device: Device,
     /// The pod that the labels name.

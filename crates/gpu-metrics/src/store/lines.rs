@@ -1,6 +1,5 @@
 //! Registers series and lines.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use apimachinery::labels::Labels;
@@ -63,36 +62,23 @@ impl Store {
         };
         !line.device.is_mig()
             && !self.needed_whole.contains(&signal)
-            && self.find(line).is_some_and(reports)
-    }
-
-    fn find(&self, line: &Line) -> Option<RowId> {
-        let is_it = |id: &RowId| {
-            let slot = self.lines[id.0 as usize].as_ref();
-            slot.is_some_and(|slot| *slot.line == *line)
-        };
-        self.ids.find(self.hash(line), is_it).copied()
-    }
-
-    fn hash(&self, line: &Line) -> u64 {
-        self.hasher.hash_one((&line.labels, line.rank))
+            && self.ids.get(line).copied().is_some_and(reports)
     }
 
     fn register(&mut self, line: Line) -> RowId {
-        if let Some(id) = self.find(&line) {
-            return id;
+        if let Some(id) = self.ids.get(&line) {
+            return *id;
         }
         self.generation += 1;
-        let line = self.intern(line);
+        let line = Arc::new(self.intern(line));
         let source = self.sources.register(&line.source, &line.job);
-        let hash = self.hash(&line);
         let mut slot = Slot {
             times: LineTimes {
                 source,
                 rank: line.rank,
                 ..LineTimes::NONE
             },
-            line: Arc::new(line),
+            line: Arc::clone(&line),
             gaps: Gaps::NONE,
             movement: Movement::NONE,
         };
@@ -107,14 +93,7 @@ impl Store {
             self.lines.push(Some(slot));
             RowId(u32::try_from(self.lines.len() - 1).unwrap_or(u32::MAX))
         };
-        let (lines, hasher) = (&self.lines, &self.hasher);
-        let hash_of = |id: &RowId| {
-            let slot = lines[id.0 as usize].as_ref();
-            slot.map_or(0, |slot| {
-                hasher.hash_one((&slot.line.labels, slot.line.rank))
-            })
-        };
-        self.ids.insert_unique(hash, id, hash_of);
+        self.ids.insert(line, id);
         id
     }
 

@@ -4,12 +4,10 @@ mod frame;
 mod lines;
 mod upkeep;
 
-use std::collections::HashSet;
-use std::hash::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use apimachinery::time::{Timestamp, millis};
-use hashbrown::HashTable;
 use indexmap::IndexMap;
 
 use crate::batch::{Batch, BatchSeries, Sample, SeriesKey};
@@ -65,8 +63,7 @@ pub struct Store {
     needed_whole: HashSet<SignalId>,
     lines: Vec<Option<Slot>>,
     free: Vec<RowId>,
-    ids: HashTable<RowId>,
-    hasher: RandomState,
+    ids: HashMap<Arc<Line>, RowId>,
     /// The line of each series, if it is needed and names a device. In the order in which the
     /// series were first seen, which is that of most answers.
     known: IndexMap<[u64; 2], Option<RowId>>,
@@ -99,8 +96,7 @@ impl Store {
             needed_whole,
             lines: Vec::new(),
             free: Vec::new(),
-            ids: HashTable::new(),
-            hasher: RandomState::new(),
+            ids: HashMap::new(),
             known: IndexMap::new(),
             next: 0,
             texts: HashSet::new(),

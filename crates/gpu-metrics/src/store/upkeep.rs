@@ -1,7 +1,6 @@
 //! What is measured and forgotten between rounds.
 
 use std::collections::HashSet;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use apimachinery::time::{Timestamp, millis};
@@ -83,10 +82,7 @@ impl Store {
         for (place, slot) in (0..).zip(&mut self.lines) {
             let ended = slot.take_if(|slot| slot.times.newest.millis() < limit);
             if let Some(ended) = ended {
-                let hash = self.hasher.hash_one((&ended.line.labels, ended.line.rank));
-                if let Ok(known) = self.ids.find_entry(hash, |id| id.0 == place) {
-                    known.remove();
-                }
+                self.ids.remove(&ended.line);
                 self.free.push(RowId(place));
                 gone.insert(RowId(place));
                 self.generation += 1;
