@@ -47,23 +47,16 @@ impl Gaps {
     };
 
     /// Takes the samples of one field, the oldest first. All fields of a line are scraped
-    /// together, so one is enough; one with more samples, as after a start, replaces it. A
-    /// sample that is no number shows no scrape: some stores write one for a failed scrape.
+    /// together, so one is enough. A sample that is no number shows no scrape: some stores
+    /// write one for a failed scrape.
     #[inline]
     pub(crate) fn take(&mut self, samples: &[Sample]) {
         let Some(last) = samples.last() else { return };
-        let shows_more = samples.len() > usize::from(self.len) + 1 && usize::from(self.len) < GAPS;
-        if last.at <= self.newest && !shows_more {
+        if last.at <= self.newest {
             return;
-        }
-        let newest = self.newest;
-        if shows_more {
-            (self.newest, self.len) = (Timestamp::MIN, 0);
-            self.gaps = [0; GAPS];
         }
         let scrapes = samples.iter().filter(|sample| !sample.value.is_nan());
         scrapes.for_each(|sample| self.push(sample.at));
-        self.push(newest);
         self.scrape_secs = self.upper_quartile();
     }
 
