@@ -210,9 +210,8 @@ impl Snapshot {
         });
         let pods = object.pods.iter();
         for pod in pods.filter(|pod| !self.holdings.is_complete(**pod)) {
-            let behind = self.behind_of_pod(*pod);
             for (place, instant) in to.span.instants().enumerate() {
-                let unseen = self.unseen_at(*pod, instant, behind);
+                let unseen = self.unseen_at(*pod, instant);
                 to.answering[place].missing += unseen.own;
                 to.answering[place].missing_at_most += unseen.shared;
                 (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None, false));
@@ -220,22 +219,12 @@ impl Snapshot {
         }
     }
 
-    /// How many instants the source of a pod's devices is behind: of those on its node if it
-    /// has none, otherwise the latest source.
-    fn behind_of_pod(&self, pod: PodId) -> i64 {
-        let (layout, of) = (&self.layout, &self.layout.pods[pod as usize]);
-        let own = of.claims.first();
-        let own = own.map(|claim| layout.claims[*claim as usize].device);
-        let device = own.or_else(|| layout.on_node(of.pod.node.as_ref()).next());
-        device.map_or(self.frame.latest_behind(), |it| self.holdings.behind(it))
-    }
-
     /// The GPUs that an object's pods request and do not hold at the end of the window, as far
     /// as they are missing by then.
     #[must_use]
     pub fn unseen(&self, object: &Object) -> usize {
         let unseen = object.pods.iter().map(|pod| {
-            let it = self.unseen_at(*pod, self.end(), self.behind_of_pod(*pod));
+            let it = self.unseen_at(*pod, self.end());
             (it.own + it.shared) as usize
         });
         unseen.sum()
@@ -243,9 +232,9 @@ impl Snapshot {
 
     /// The GPUs that a pod requests and does not hold at an instant, once its containers have
     /// run for a time.
-    fn unseen_at(&self, pod: PodId, instant: i64, behind: i64) -> Unseen {
+    fn unseen_at(&self, pod: PodId, instant: i64) -> Unseen {
         let of = &self.layout.pods[pod as usize];
-        let time = instant_time(instant - behind, self.frame.step_ms);
+        let time = instant_time(instant, self.frame.step_ms);
         let is_early = |since: Timestamp| since.millis() + GRACE_MS > time.millis();
         if of.pod.running_since.is_none_or(is_early) {
             return Unseen::default();

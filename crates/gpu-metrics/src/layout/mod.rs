@@ -195,17 +195,6 @@ impl Layout {
         of.map_or(0..0, |it| it.claims.clone())
     }
 
-    /// The devices on a node.
-    pub(crate) fn on_node(&self, node: Option<&Arc<str>>) -> Range<u32> {
-        let place = |is_before: &dyn Fn(Option<&Arc<str>>) -> bool| {
-            let place = self
-                .devices
-                .partition_point(|it| is_before(it.node.as_ref()));
-            u32::try_from(place).unwrap_or(u32::MAX)
-        };
-        place(&|it| it < node)..place(&|it| it <= node)
-    }
-
     /// The MIG instances of a GPU that has series of its own beside theirs.
     pub(crate) fn instances_of(&self, device: u32) -> impl Iterator<Item = u32> {
         let facts = self.devices.get(device as usize);

@@ -128,9 +128,4 @@ impl Frame {
     pub(crate) fn behind(&self, source: SourceId) -> i64 {
         self.behind.get(usize::from(source.0)).copied().unwrap_or(0)
     }
-
-    /// The same of the latest source.
-    pub(crate) fn latest_behind(&self) -> i64 {
-        self.behind.iter().max().copied().unwrap_or(0)
-    }
 }

@@ -45,8 +45,6 @@ pub(super) struct Seen<'a> {
     devices: Vec<Device<'a>>,
     /// Live pods, and when they started.
     pods: Vec<(&'a FleetPod, i64)>,
-    /// How many instants the latest source is behind.
-    latest: i64,
 }
 
 impl<'a> Seen<'a> {
@@ -99,12 +97,6 @@ impl<'a> Seen<'a> {
             now,
             devices: devices.collect(),
             pods: live.map(|(pod, lives)| (pod, lives.start)).collect(),
-            latest: lines
-                .sources
-                .values()
-                .map(|it| behind(it.1))
-                .max()
-                .unwrap_or(0),
         }
     }
 
@@ -169,10 +161,7 @@ impl<'a> Seen<'a> {
             let own = device.claims.iter().filter(|it| it.pod == pod.name);
             own.map(|claim| (device.behind, claim))
         });
-        let mut on_node = self.devices.iter().filter(|it| it.node == pod.node);
-        let behind = claims.clone().next().map(|(behind, _)| behind);
-        let behind = behind.or_else(|| on_node.next().map(|it| it.behind));
-        if (instant - behind.unwrap_or(self.latest)) * STEP < since + 60_000 {
+        if instant * STEP < since + 60_000 {
             return 0;
         }
         let held = claims.filter(|(behind, it)| it.holds.contains(&(instant - behind)));
