@@ -42,9 +42,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Pipeline {
     settings: Settings,
-    policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    signals: Vec<SignalId>,
     store: Store,
     reads: Reads,
     /// When the first samples were taken in.
@@ -65,17 +63,13 @@ impl Pipeline {
                 spec.unit = Unit::Ratio;
             }
         }
-        let signals: Vec<SignalId> = specs.iter().map(|spec| spec.id).collect();
-        let count = signals.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        let count = specs.iter().map(|spec| spec.id.index() + 1).max();
         let needed = needed_of_whole_gpus(&policy, &settings.metrics);
-        let store = Store::new(Arc::clone(&policy), specs, needed);
         Self {
-            reads: Reads::new(count, store.back_ms()),
-            policy,
+            reads: Reads::new(count.unwrap_or(0)),
             metrics: settings.metrics.clone().into(),
             settings,
-            signals,
-            store,
+            store: Store::new(policy, specs, needed),
             began: None,
             layout: Arc::default(),
             layout_of: None,
@@ -110,7 +104,7 @@ impl Pipeline {
     /// Takes a batch that answers a query over a part of the range.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         self.start_over_if_set_back(now);
-        self.reads.asked(now);
+        self.reads.latest = now;
         self.began.get_or_insert(now);
         self.store.advance(now);
         self.store.take(batch, now)
@@ -123,7 +117,7 @@ impl Pipeline {
 
     /// Starts over if the clock was set back: all samples lie in the future.
     pub fn start_over_if_set_back(&mut self, now: Timestamp) {
-        if now.millis() + BACK_MS < self.reads.latest().millis() {
+        if now.millis() + BACK_MS < self.reads.latest.millis() {
             *self = Self {
                 began: Some(now),
                 ..Self::new(self.settings.clone())
@@ -138,8 +132,8 @@ impl Pipeline {
         let Some(began) = self.began else {
             return self.store.series_len() == 0;
         };
-        let mut signals = self.signals.iter();
-        let are_read = signals.all(|it| self.reads.is_answered(*it) || !self.is_wanted(*it, now));
+        let mut signals = self.settings.signals.iter().map(|spec| spec.id);
+        let are_read = signals.all(|it| self.reads.is_answered(it) || !self.is_wanted(it, now));
         now.millis() - began.millis() >= READY_AFTER_MS || are_read
     }
 
@@ -152,7 +146,7 @@ impl Pipeline {
     /// Ends a round of queries: measures the sources, and sets the time from which the next
     /// round must read.
     pub fn end_round(&mut self) {
-        let latest = self.reads.latest();
+        let latest = self.reads.latest;
         if latest > Timestamp::MIN {
             self.store.end_round(latest);
             self.reads.end_round(&self.store, latest);
@@ -166,10 +160,8 @@ impl Pipeline {
             self.swept = now;
             self.store.sweep(now);
         }
-        let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
-        let answered = (0..last).map(|id| self.reads.is_answered(SignalId(id)));
-        let frame = self.store.frame(now, answered.collect());
-        let generation = self.store.generation();
+        let frame = self.store.frame(now, self.reads.answered.clone());
+        let generation = self.store.generation;
         let is_current = self
             .layout_of
             .as_ref()
@@ -180,7 +172,7 @@ impl Pipeline {
             self.layout = Arc::new(layout);
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
-        let (layout, policy) = (Arc::clone(&self.layout), Arc::clone(&self.policy));
+        let (layout, policy) = (Arc::clone(&self.layout), Arc::clone(&self.store.policy));
         Snapshot::compute(frame, layout, policy, Arc::clone(&self.metrics))
     }
 }

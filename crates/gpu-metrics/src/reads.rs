@@ -17,22 +17,19 @@ const LOOK_BACK_EVERY_MS: i64 = 60_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Reads {
     /// By signal, when it was last answered.
-    answered: Vec<Option<Timestamp>>,
-    /// How far back a start reads, milliseconds.
-    back_ms: i64,
+    pub(crate) answered: Vec<Option<Timestamp>>,
     /// The earliest time of samples that may not have been read yet.
     from: Timestamp,
     /// When unknown targets were last looked for.
     looked: Timestamp,
-    /// The evaluation time of the last query.
-    latest: Timestamp,
+    /// The evaluation time of the last query that was answered.
+    pub(crate) latest: Timestamp,
 }
 
 impl Reads {
-    pub(crate) fn new(signals: usize, back_ms: i64) -> Self {
+    pub(crate) fn new(signals: usize) -> Self {
         Self {
             answered: vec![None; signals],
-            back_ms,
             from: Timestamp::MAX,
             looked: Timestamp::MIN,
             latest: Timestamp::MIN,
@@ -44,13 +41,13 @@ impl Reads {
     }
 
     pub(crate) fn range(&self, signal: SignalId, now: Timestamp, store: &Store) -> Duration {
-        let fresh_ms = store.longest_fresh_ms() + store.sources.longest_lag_ms();
+        let fresh_ms = store.longest_fresh_ms + store.sources.longest_lag_ms();
         let wanted_ms = match self.last(signal) {
             Some(last) => now.millis() - last.min(self.from).millis() + fresh_ms,
-            None => self.back_ms,
+            None => store.back_ms,
         };
         // A clock set back must not shrink the range to nothing.
-        let range_ms = wanted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
+        let range_ms = wanted_ms.clamp(fresh_ms.min(store.back_ms), store.back_ms);
         Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
     }
 
@@ -58,16 +55,6 @@ impl Reads {
     pub(crate) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
         let last = self.last(signal);
         last.is_none_or(|last| now.millis() - last.millis() >= LOOK_AGAIN_MS)
-    }
-
-    /// The evaluation time of the last query.
-    pub(crate) const fn latest(&self) -> Timestamp {
-        self.latest
-    }
-
-    /// Records that a query with this evaluation time was answered.
-    pub(crate) fn asked(&mut self, now: Timestamp) {
-        self.latest = now;
     }
 
     /// Whether a signal was ever answered.

@@ -38,13 +38,13 @@ pub struct Frame {
     behind: Vec<i64>,
     /// The fields of sources whose unit is unknown, by the place of the field's name.
     pub unknown_units: Vec<(SourceId, SignalId, u8)>,
-    /// By signal, whether its query was ever answered; if not, any device may have it.
-    answered: Vec<bool>,
+    /// By signal, when its query was last answered; if never, any device may have it.
+    answered: Vec<Option<Timestamp>>,
 }
 
 impl Store {
     /// An immutable view of all samples.
-    pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
+    pub(crate) fn frame(&self, now: Timestamp, answered: Vec<Option<Timestamp>>) -> Frame {
         let times = self.lines.iter().map(|slot| match slot {
             Some(slot) => LineTimes {
                 frozen: slot.movement.frozen,
@@ -96,7 +96,7 @@ impl Frame {
     /// Whether the query of a signal was ever answered; if not, any device may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {
-        self.answered.get(signal.index()).copied().unwrap_or(true)
+        self.answered.get(signal.index()) != Some(&None)
     }
 
     /// Whether the unit of a line's value is known. Zero is zero in any unit.

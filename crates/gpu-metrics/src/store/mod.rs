@@ -57,7 +57,7 @@ struct Slot {
 /// All samples. It has one writer; snapshots share its columns.
 #[derive(Debug)]
 pub struct Store {
-    policy: Arc<Policy>,
+    pub(crate) policy: Arc<Policy>,
     specs: Vec<SignalSpec>,
     /// Profiling signals that are kept for whole GPUs too.
     needed_whole: HashSet<SignalId>,
@@ -72,14 +72,14 @@ pub struct Store {
     signals: Vec<Columns>,
     pub(crate) sources: Sources,
     /// How far back a start reads, milliseconds.
-    back_ms: i64,
+    pub(crate) back_ms: i64,
     /// The largest F, milliseconds.
-    longest_fresh_ms: i64,
+    pub(crate) longest_fresh_ms: i64,
     oldest: Timestamp,
     /// A line with a sample since this time is heard.
     recent: Timestamp,
     /// Counts changes of the set of lines.
-    generation: u64,
+    pub(crate) generation: u64,
 }
 
 impl Store {
@@ -113,11 +113,6 @@ impl Store {
 
     fn step_ms(&self) -> i64 {
         millis(self.policy.step).max(1)
-    }
-
-    /// How far back a start reads, milliseconds.
-    pub(crate) fn back_ms(&self) -> i64 {
-        self.back_ms
     }
 
     /// Takes the samples of a signal's answer.
@@ -165,7 +160,7 @@ impl Store {
             sorted.to_mut().sort_by_key(|sample| sample.at);
         }
         // Some stores and proxies return more than the requested range.
-        let from = now.millis() - self.back_ms();
+        let from = now.millis() - self.back_ms;
         let until = now.millis() + FUTURE_MS;
         let start = sorted.partition_point(|sample| sample.at.millis() <= from);
         let end = sorted.partition_point(|sample| sample.at.millis() <= until);
@@ -237,11 +232,6 @@ impl Store {
     #[must_use]
     pub fn series_len(&self) -> usize {
         self.known.values().flatten().count()
-    }
-
-    /// Changes whenever a line is added or removed.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
     }
 
     /// The lines in use.

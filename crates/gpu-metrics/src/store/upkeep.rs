@@ -32,11 +32,6 @@ impl Store {
         self.longest_fresh_ms = fresh_ms.max().unwrap_or(self.longest_fresh_ms);
     }
 
-    /// The largest F, milliseconds.
-    pub(crate) fn longest_fresh_ms(&self) -> i64 {
-        self.longest_fresh_ms
-    }
-
     /// The shortest S, milliseconds; `None` without lines.
     #[must_use]
     pub fn shortest_scrape_ms(&self) -> Option<i64> {
@@ -61,7 +56,7 @@ impl Store {
 
     /// Removes samples that no window can use any more. Call before a batch is applied.
     pub(crate) fn advance(&mut self, now: Timestamp) {
-        let (step_ms, fresh_ms) = (self.step_ms(), self.longest_fresh_ms());
+        let (step_ms, fresh_ms) = (self.step_ms(), self.longest_fresh_ms);
         let lag_ms = self.sources.longest_lag_ms();
         let window_ms = millis(self.policy.max_window);
         self.oldest =
@@ -77,7 +72,7 @@ impl Store {
     /// series that are not needed.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
         let of_columns = self.oldest.millis() - 2 * self.step_ms();
-        let limit = of_columns.min(now.millis() - self.back_ms());
+        let limit = of_columns.min(now.millis() - self.back_ms);
         let mut gone = HashSet::new();
         for (place, slot) in (0..).zip(&mut self.lines) {
             let ended = slot.take_if(|slot| slot.times.newest.millis() < limit);
