@@ -93,13 +93,10 @@ impl Snapshot {
     #[must_use]
     pub fn read_at(&self, device: u32, value: DeviceValue) -> Option<Timestamp> {
         let (end, step_ms) = (self.end(), self.frame.step_ms);
-        let columns = self.signals_of(device, value).into_iter().flatten();
-        let columns = columns.filter_map(|signal| self.frame.signals.get(signal.index()));
+        let signal = self.signal_of(device, value);
+        let columns = self.frame.signals.get(signal.index())?;
         let rows = self.layout.lines_of(device).iter();
-        let last = columns.flat_map(|columns| {
-            let rows = rows.clone();
-            rows.filter_map(|row| columns.last_reading(*row, end, step_ms))
-        });
+        let last = rows.filter_map(|row| columns.last_reading(*row, end, step_ms));
         last.map(|reading| reading.at).max()
     }
 

@@ -42,9 +42,8 @@ impl Snapshot {
         if let Some((own, _)) = self.value(device, value, instant) {
             return Some(own.value > of.above * ratio_scale(value));
         }
-        let mut signals = self.signals_of(device, value).into_iter().flatten();
         let never = self.last(device, value, self.end()).is_none()
-            && signals.all(|signal| self.frame.is_answered(signal));
+            && self.frame.is_answered(self.signal_of(device, value));
         never.then_some(false)
     }
 }

@@ -150,8 +150,8 @@ impl Snapshot {
         if value == DeviceValue::MemoryUsedPercent {
             return self.memory_percent(device, |signal| self.field(device, signal, run));
         }
-        let mut signals = self.signals_of(device, value).into_iter().flatten();
-        Some((signals.find_map(|it| self.field(device, it, run))?, 1.0))
+        let signal = self.signal_of(device, value);
+        Some((self.field(device, signal, run)?, 1.0))
     }
 
     /// The part of a device's memory that is used, percent, and the whole, by the readings of
@@ -187,29 +187,11 @@ impl Snapshot {
         self.value_of(device, value, &mut Span::at(instant))
     }
 
-    /// The signals that a device value is read from, the best first: profiling fields on MIG
-    /// instances, and for a device without percents.
-    pub(crate) fn signals_of(&self, device: u32, value: DeviceValue) -> [Option<SignalId>; 2] {
+    /// The signal that a device value is read from: on MIG instances a profiling field.
+    pub(crate) fn signal_of(&self, device: u32, value: DeviceValue) -> SignalId {
         let (own, profiled) = value.signals();
-        match profiled {
-            Some(profiled) if self.layout.devices[device as usize].device.is_mig() => {
-                [Some(profiled), None]
-            }
-            _ => [Some(own), profiled],
-        }
-    }
-
-    /// The signal that a device value is read from at an instant; the first candidate if none
-    /// has a reading.
-    pub(crate) fn signal_of(
-        &self,
-        device: u32,
-        value: DeviceValue,
-        instant: i64,
-    ) -> Option<SignalId> {
-        let signals = self.signals_of(device, value);
-        let is_read = |it: &SignalId| self.field(device, *it, &mut Span::at(instant)).is_some();
-        signals.into_iter().flatten().find(is_read).or(signals[0])
+        let is_mig = self.layout.devices[device as usize].device.is_mig();
+        profiled.filter(|_| is_mig).unwrap_or(own)
     }
 
     fn last_of_field(&self, device: u32, signal: SignalId, instant: i64) -> Option<Reading> {
@@ -229,9 +211,7 @@ impl Snapshot {
             let (percent, whole) = self.memory_percent(device, last)?;
             return Some((percent.value, whole));
         }
-        let signals = self.signals_of(device, value).into_iter().flatten();
-        let newest = signals.filter_map(last).reduce(Reading::better)?;
-        Some((newest.value, 1.0))
+        Some((last(self.signal_of(device, value))?.value, 1.0))
     }
 
     /// The reading of a device for measures with these inputs at the last instant of a run,

@@ -79,7 +79,7 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
     let since = had.map_or_else(String::new, |had| format!(" since {had}"));
     let [plain, profiling] = field.fields;
     let message = format!(
-        "GPUs without {}{since}: {without} of {expected}; neither {plain} nor {profiling} is reported for them",
+        "GPUs without {}{since}: {without} of {expected}; {plain}, on MIG {profiling}, is not reported for them",
         field.name
     );
     let remedy = if mig == without {

@@ -44,11 +44,12 @@ window 60; pods pA pB
 watts A pA job=dcgm instance=iA Hostname=node-1: 300,301*13
 = none
 
-# GM401 is not about GPUs with the profiling field
+# GM401 is about GPUs that have only the profiling field
 window 60; pods pA pB
+watts A pA job=dcgm instance=iA Hostname=node-1: 300,301*13
 dram A pA job=dcgm instance=iA Hostname=node-1: 0.3,0.4*13
 A pA job=dcgm instance=iA Hostname=node-1: ·
-= none
+= GM401 utilisation
 
 # GM402 is about running pods that no series names
 window 60; pods pA pB

@@ -50,7 +50,7 @@ impl Snapshot {
             explanation.device_count += 1;
             lag_ms = lag_ms.max(self.times(of.device).map_or(0, |it| it.lag_ms));
             if explanation.device_count <= most {
-                let report = self.report(question, of, own, span.last);
+                let report = self.report(question, of, own);
                 explanation.devices.push(report);
             }
         });
@@ -87,7 +87,6 @@ impl Snapshot {
         question: &Question<'_>,
         of: &OfDevice<'_>,
         own: &[DeviceReading],
-        last: i64,
     ) -> DeviceReport {
         let (device, inputs) = (of.device, of.inputs);
         let facts = &self.layout.devices[device as usize];
@@ -109,7 +108,7 @@ impl Snapshot {
         let mut models = MODEL_LABELS.iter();
         let model = models.find_map(|name| line?.labels.get_ignore_case(name));
         let shown = inputs.shown_by().next();
-        let signal = shown.and_then(|value| self.signal_of(device, value, last));
+        let signal = shown.map(|value| self.signal_of(device, value));
         let owner = line.and_then(|line| line.owner.as_ref());
         let (instance, profile) = (&facts.device.instance, facts.device.profile.as_deref());
         let instance = instance.as_ref();

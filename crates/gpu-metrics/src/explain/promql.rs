@@ -36,7 +36,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     let behind = only(all.clone().map(|it| snapshot.holdings.behind(it)))?;
     let fresh_ms = only(all.clone().map(|it| Some(snapshot.times(it)?.fresh_ms)))??;
     let shown = Inputs::of(question.measure).shown_by().next()?;
-    let signal = only(all.map(|it| snapshot.signal_of(it, shown, last)))??;
+    let signal = only(all.map(|it| snapshot.signal_of(it, shown)))?;
     let rows = devices.iter().flat_map(|it| layout.lines_of(*it));
     let owners = rows.filter_map(|row| layout.lines[row.0 as usize].as_ref()?.owner.as_ref());
     let owners: BTreeSet<&OwnerLabels> = owners.map(|owner| owner.by).collect();

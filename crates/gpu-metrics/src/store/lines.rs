@@ -14,9 +14,6 @@ use crate::signal::SignalId;
 /// The most series: enough for five hundred thousand GPUs with eight signals.
 const MOST_SERIES: usize = 4_000_000;
 
-/// Utilisation of memory and of whole GPUs, in percent.
-const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
-
 impl Store {
     /// Reads the labels of a series that is seen for the first time.
     pub(super) fn learn(
@@ -45,24 +42,9 @@ impl Store {
         row
     }
 
-    /// Whether no value needs a series: a profiling field of a whole GPU that is reported in
-    /// percent.
+    /// Whether no value needs a series: a profiling field of a whole GPU.
     fn is_superfluous(&self, line: &Line, signal: SignalId) -> bool {
-        let Some(place) = PROFILING.iter().position(|it| *it == signal) else {
-            return false;
-        };
-        let reports = |row: RowId| {
-            let slot = self.lines[row.0 as usize].as_ref();
-            let columns = self.signals.get(PERCENTS[place].index());
-            slot.zip(columns).is_some_and(|(slot, columns)| {
-                let index = crate::grid::instant_from(slot.times.newest, self.step_ms());
-                let last = columns.last_reading(row, index, self.step_ms());
-                last.is_some_and(|last| last.at >= self.recent)
-            })
-        };
-        !line.device.is_mig()
-            && !self.needed_whole.contains(&signal)
-            && self.ids.get(line).copied().is_some_and(reports)
+        PROFILING.contains(&signal) && !line.device.is_mig() && !self.needed_whole.contains(&signal)
     }
 
     fn register(&mut self, line: Line) -> RowId {

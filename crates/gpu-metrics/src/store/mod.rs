@@ -28,7 +28,7 @@ const FUTURE_MS: i64 = 120_000;
 /// How far back a start reads, and how long a line is kept after its last sample.
 pub(crate) const START_MS: i64 = 1_200_000;
 
-/// The profiling fields that replace these where percents are missing.
+/// The profiling fields that MIG instances have instead of percents.
 pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
 
 /// The outcome of a batch's samples.
@@ -76,8 +76,6 @@ pub struct Store {
     /// The largest F, milliseconds.
     pub(crate) longest_fresh_ms: i64,
     oldest: Timestamp,
-    /// A line with a sample since this time is heard.
-    recent: Timestamp,
     /// Counts changes of the set of lines.
     pub(crate) generation: u64,
 }
@@ -106,7 +104,6 @@ impl Store {
             back_ms: START_MS.max(window_ms + longest_fresh_ms),
             longest_fresh_ms,
             oldest: Timestamp::MIN,
-            recent: Timestamp::MIN,
             generation: 0,
         }
     }

@@ -61,7 +61,6 @@ impl Store {
         let window_ms = millis(self.policy.max_window);
         self.oldest =
             Timestamp::from_millis(now.millis() - window_ms - fresh_ms - step_ms - lag_ms);
-        self.recent = Timestamp::from_millis(now.millis() - fresh_ms - lag_ms);
         let index = self.oldest.millis().div_euclid(step_ms);
         for columns in &mut self.signals {
             columns.retain_from(index, step_ms);
@@ -85,7 +84,6 @@ impl Store {
         }
         let used = self.lines.iter().flatten().map(|slot| slot.times.source);
         self.sources.retain(&used.collect());
-        // Devices that no longer report percents need what was superfluous before.
         let is_kept = |row: &RowId| !gone.contains(row);
         self.known
             .retain(|_, row| row.as_ref().is_some_and(is_kept));

@@ -110,8 +110,7 @@ impl History {
     }
 
     /// The queries for a value of the devices whose series have the labels of one of
-    /// `scopes`. As in the server, the profiling field is read where the
-    /// field in percent is not, and of MIG instances.
+    /// `scopes`. As in the server, the profiling field is read of MIG instances.
     pub(crate) fn of_devices(&self, value: DeviceValue, scopes: &[String]) -> DeviceQueries {
         let ids = match value {
             DeviceValue::GpuUtilization => [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
@@ -136,7 +135,7 @@ impl History {
         for spec in &specs {
             queries.push(match queries.first() {
                 None => of(spec, whole),
-                Some(first) => format!("({}) unless ({first})", of(spec, "")),
+                Some(_) => format!("({}) unless ({})", of(spec, ""), of(spec, whole)),
             });
         }
         let names = specs.iter().filter_map(|spec| spec.wire_names.first());

@@ -109,18 +109,6 @@ watts A: 340 340
 watts B q: 350 350
 = namespace power_usage 690; p3 power_usage 340; cluster power_usage 690
 
-# devices without percents are shown by profiling fields
-window 60
-dram A p job=dcgm instance=i: 0.4*4
-engine A p job=dcgm instance=i: 0.5*4
-= p 40; p utilization 50
-
-# the field of a device is chosen at each instant
-window 60
-A p job=dcgm instance=i: 80*3
-dram A p job=dcgm instance=i: 0.4*9
-= p 40
-
 # a line without a pod beside that of a process frees no device
 window 60; pods p
 A p Hostname=node-1 vgpu=0: SENT*4

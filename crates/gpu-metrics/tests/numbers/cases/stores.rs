@@ -181,13 +181,6 @@ pods 0..4 each 2
 2..4 G# p# gpu=# job=d instance=i1 Hostname=node-1: S15 +3 60
 0..900 = namespace sum 240; namespace held_count 4; p0 60; cluster sum 240
 
-# percents end, and ratios continue
-pods 0..4 each 1
-0..4 G# p# job=d instance=i#: S15 +3 60 ..300
-dram 0..4 G# p# job=d instance=i#: S15 +3 0.6
-0..900 = namespace 60?; p0 60?
-480..900 = namespace sum 240; p0 60
-
 # all but one Node are drained
 pods 0..7 each 1 until 300 removed; pods 7..8 each 1; starting 330
 0..7 G# p# job=d instance=i# Hostname=node-#: S15 +3 60 ..300
