@@ -2,8 +2,7 @@
 //! counts their findings. They need permissions that the server works without
 //! (`manifests/optional/autoscalers.yaml`). Checks without a permission are skipped.
 //!
-//! Only `check` makes the checks that read each autoscaler's workload (GM511),
-//! and those of the permissions of the server's Deployment.
+//! Only `check` makes the checks of the permissions of the server's Deployment.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -157,15 +157,15 @@ impl<'c> Inspection<'c> {
         &mut self,
         namespace: Option<&str>,
         pre: bool,
-    ) -> Result<(RegisteredServers, Vec<Hpa>), CallError> {
+    ) -> Result<RegisteredServers, CallError> {
         let registration = self.registration(pre).await?;
         self.autoscaler_rights(registration.home.as_ref()).await;
         let served = match pre {
             true => None,
             false => self.served(&registration.of_others).await?,
         };
-        let hpas = self.autoscalers(namespace, served.as_ref()).await?;
-        Ok((registration, hpas))
+        self.autoscalers(namespace, served.as_ref()).await?;
+        Ok(registration)
     }
 
     /// Adds findings about pods that wait for a node, and about Deployments whose pods cannot
@@ -275,12 +275,11 @@ impl<'c> Inspection<'c> {
     }
 
     /// Adds findings about the HPAs and ScaledObjects of one namespace, or of all.
-    /// Returns the HPAs that use metrics of this server.
     pub async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
         served: Option<&ServedMetrics>,
-    ) -> Result<Vec<Hpa>, CallError> {
+    ) -> Result<(), CallError> {
         let whose = namespace.unwrap_or("all namespaces");
         let path = autoscalers(namespace);
         let what = format!("HorizontalPodAutoscalers of {whose}");
@@ -317,7 +316,7 @@ impl<'c> Inspection<'c> {
         self.report.checked.push(checked);
         let own = hpas.iter();
         found.extend(own.flat_map(|hpa| findings::hpa::check(hpa, served, minor)));
-        Ok(hpas)
+        Ok(())
     }
 }
 

@@ -56,28 +56,21 @@ codes! {
         GM304 Warning "the store holds series of several clusters",
         GM401 Error "a field of DCGM is missing",
         GM402 Error "series do not name the pod",
-        GM408 Error "an exporter sends no samples",
+        GM408 Error "GPUs that pods hold have no samples",
         GM409 Error "the readings of an exporter do not change",
-        GM410 Warning "a GPU that a pod holds is no longer reported",
         GM412 Warning "a node with GPU pods has no exporter",
         GM413 Error "the unit of utilisation is unknown",
     }
     OF_HPAS "The codes about an HPA and its peers" {
         GM501 Error "the metric is not served",
-        GM502 Error "a reserved key of the selector is misspelt",
         GM503 Error "the type of the target does not fit the metric",
         GM504 Error "the target is so high that it never scales up",
         GM505 Error "the target has another unit than the metric",
-        GM506 Warning "the window is longer than the scale-down stabilisation",
         GM507 Error "two HPAs select the same pods",
         GM509 Warning "an HPA at zero replicas cannot scale up",
-        GM514 Error "the scale target cannot be read",
-        GM515 Error "the controller gets no value",
+        GM515 Error "the controller cannot compute the replicas",
         GM516 Warning "an HPA is at its maximum and wants more",
         GM517 Error "replicas cannot start",
-    }
-    OF_TARGETS "The codes about what HPAs scale, which only `check` reads" {
-        GM511 Warning "a deployment tool owns spec.replicas",
     }
     OF_INSTALLATION "The codes about rights, flags and files, which only `check` reads" {
         GM201 Error "the server lacks a right",
@@ -100,7 +93,7 @@ pub(super) static CAUSES: &[(&Code, &[&Code])] = &[
     (&GM102, &[&GM515]),
     (&GM103, &[&GM515]),
     (&GM301, &[&GM515]),
-    (&GM402, &[&GM410, &GM515]),
+    (&GM402, &[&GM515]),
 ];
 
 /// The code with this `id`, in upper or lower case.

@@ -1,24 +1,19 @@
-//! Findings from an HPA alone: names, selectors, targets, limits.
+//! Findings from an HPA alone: names, targets, limits.
 //!
 //! The controller's decisions: `k8s.io/kubernetes`
 //! `pkg/controller/podautoscaler/{horizontal,replica_calculator}.go`.
 
 use std::collections::BTreeSet;
 
-use super::codes::{GM501, GM502, GM506, GM509, GM514, GM515, GM516, GM518};
+use super::codes::{GM501, GM509, GM515, GM516, GM518};
 use super::names::nearest;
-use super::shape::{self, measure, metrics_of, setting, usual};
+use super::shape::{self, metrics_of, usual};
 use super::{Finding, Severity};
 use ::hpa::health::Health;
 use ::hpa::hpa::{Metric, MetricSource};
 use ::hpa::{ControllerFlags, Hpa, NEWEST};
-use apimachinery::duration::{format_duration, parse_duration};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
-
-/// Keys of a selector that are settings, and the edit distance up to which another key
-/// counts as a misspelling of one. The label `node` is at distance 2 from `model`.
-const RESERVED: [(&str, usize); 3] = [("window", 2), ("model", 1), ("container", 2)];
 
 /// Names of the metrics served now. `None` stands for an API that another server has:
 /// GM101 explains the faults of its metrics.
@@ -60,9 +55,7 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     for metric in &asked {
         let names = served.unwrap_or(&built_in).sides(&metric.source);
         found.extend(not_served(&object, metric, names, served.is_some()));
-        found.extend(misspelt_key(&object, metric));
         found.extend(shape::target(&object, metric, flags.tolerances(hpa).up));
-        found.extend(window(&object, metric, hpa, flags));
     }
     let is_of_other =
         |metric: &&Metric| served.is_some_and(|it| it.sides(&metric.source)[0].is_none());
@@ -116,31 +109,6 @@ fn not_served(
     Some(Finding::new(&GM501, object, message, remedy))
 }
 
-fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
-    if measure(metric).is_none() {
-        return Vec::new();
-    }
-    let (name, selector) = (metric.source.name(), metric.source.selector());
-    let labels = selector.and_then(|it| it.match_labels.as_ref());
-    let expressions = selector.and_then(|it| it.match_expressions.as_ref());
-    let keys = labels.into_iter().flat_map(|it| it.keys());
-    let keys = keys.chain(expressions.into_iter().flatten().map(|it| &it.key));
-    let misspelt = keys.filter_map(|key| {
-        let meant = RESERVED.iter().find(|(known, most)| nearest(key, [*known], *most).is_some());
-        let (meant, _) = meant.filter(|(known, _)| known != key)?;
-        let message = format!("{name}: the selector key {key} is treated as a label of the series, so {meant} is not set");
-        Some(Finding::new(&GM502, object, message, format!("write {meant}")))
-    });
-    let mut found: Vec<Finding> = misspelt.collect();
-    let bad = setting(metric, "window").and_then(|text| parse_duration(text).err());
-    if let Some(error) = bad {
-        let message = format!("{name}: the key window: {error}");
-        let remedy = "write a duration: window: 2m";
-        found.push(Finding::new(&GM502, object, message, remedy));
-    }
-    found
-}
-
 /// The usual name of others for a built-in metric, which no rule serves.
 fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
     let name = metric.source.name();
@@ -159,38 +127,13 @@ fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
     Finding::new(&GM501, object, message, remedy).with_severity(severity)
 }
 
-fn window(object: &str, metric: &Metric, hpa: &Hpa, flags: &ControllerFlags) -> Option<Finding> {
-    measure(metric)?;
-    let window = parse_duration(setting(metric, "window")?).ok()?;
-    let seconds = hpa.behavior.as_ref().and_then(|it| it.down.window);
-    let seconds = seconds.and_then(|it| u64::try_from(it).ok());
-    let stabilization = seconds.unwrap_or(flags.downscale_stabilisation.as_secs());
-    (window.as_secs() > stabilization).then(|| {
-        let text = format_duration(window);
-        let message = format!(
-            "{}: the window of {text} is longer than the scale-down stabilisation of {stabilization}s: after a scale-down the value still includes the old load, and the HPA removes too many replicas",
-            metric.source.name()
-        );
-        let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
-        Finding::new(&GM506, object, message, remedy)
-    })
-}
-
 /// What the controller's conditions say. A missing value that another finding explains is not
 /// reported.
 fn health(object: &str, hpa: &Hpa, flags: &ControllerFlags, is_explained: bool) -> Option<Finding> {
     let health = Health::of(hpa);
     let finding = |code, remedy: &str| Some(Finding::new(code, object, health.to_string(), remedy));
     match &health {
-        Health::NoScale(_) => {
-            let target = &hpa.scaled;
-            let version = target.api_version.as_deref().unwrap_or_default();
-            let remedy = format!(
-                "check apiVersion, kind and name of scaleTargetRef ({version} {}), and that the kind has a scale subresource",
-                target.name
-            );
-            finding(&GM514, &remedy)
-        }
+        Health::NoScale(_) => finding(&GM515, &explain(hpa)),
         Health::NoMetric(_) if !is_explained => finding(&GM515, &explain(hpa)),
         Health::MetricsMissing(_) if !is_explained => {
             Some(finding(&GM515, &explain(hpa))?.with_severity(Severity::Warning))

@@ -16,7 +16,6 @@ pub mod rights;
 mod shape;
 pub mod source;
 pub mod starts;
-pub mod target;
 #[cfg(test)]
 mod tests;
 

@@ -19,7 +19,7 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
 }
 
 /// The measure of a built-in metric; `None` for other metrics.
-pub(super) fn measure(metric: &Metric) -> Option<Measure> {
+fn measure(metric: &Metric) -> Option<Measure> {
     let name = metric.source.name();
     if let MetricSource::External { .. } = metric.source {
         let known = ExternalMetrics::new(metrics::built_in().into());
@@ -29,15 +29,9 @@ pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     Some(known.find(|spec| spec.name == name)?.measure)
 }
 
-/// The value of a setting in the metric's selector.
-pub(super) fn setting<'m>(metric: &'m Metric, key: &str) -> Option<&'m str> {
-    let labels = metric.source.selector()?.match_labels.as_ref()?;
-    labels.get(key).map(String::as_str)
-}
-
 /// What further replicas make of a value while the load stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trend {
+enum Trend {
     /// A mean, which falls.
     Falls,
     /// A mean over active GPUs, which idle ones do not lower.
@@ -47,9 +41,9 @@ pub(super) enum Trend {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) unit: Unit,
-    pub(super) trend: Trend,
+struct Shape {
+    unit: Unit,
+    trend: Trend,
 }
 
 /// The ends of the names of the metrics of presets.
@@ -74,7 +68,7 @@ impl Shape {
     }
 
     /// The shape of a built-in metric, or one of a preset; `None`: it is not known.
-    pub(super) fn of(metric: &Metric) -> Option<Self> {
+    fn of(metric: &Metric) -> Option<Self> {
         let Some(measure) = measure(metric) else {
             let name = metric.source.name();
             let mut known = OF_PRESETS.into_iter();
@@ -110,7 +104,7 @@ impl Shape {
     }
 
     /// The largest value, in thousandths; `None`: it has no bound.
-    pub(super) const fn most(self) -> Option<i64> {
+    const fn most(self) -> Option<i64> {
         match (self.unit, self.trend) {
             (_, Trend::StaysTotal) => None,
             (Unit::Percent, _) => Some(100_000),

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Finding;
 use super::codes::GM517;
 use super::names::listed;
-use super::target::{owner, requested};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::devices::DevicesOf;
@@ -36,15 +35,11 @@ pub fn unscheduled(pods: &[Pod], gpus: &GpuResources, now: Timestamp) -> Vec<Fin
         let Some((seconds, told)) = waits(pod, now) else {
             continue;
         };
-        let spec = pod.spec.as_ref();
-        let has_gpus = spec.is_some_and(|spec| {
-            let claims = spec.resource_claims.iter().flatten().count();
-            claims > 0 || !requested(gpus, spec).is_empty()
-        });
+        let has_gpus = pod.spec.as_ref().is_some_and(|it| has_gpus(it, gpus));
         if !has_gpus || seconds < PATIENCE {
             continue;
         }
-        let (_, kind, name) = owner(pod).unwrap_or(("", "Pod", name(&pod.metadata)));
+        let (kind, name) = owner(pod).unwrap_or(("Pod", name(&pod.metadata)));
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let of_owner = owners.entry(format!("{kind} {namespace}/{name}"));
         let waiting = of_owner.or_insert(Waiting {
@@ -67,6 +62,28 @@ pub fn unscheduled(pods: &[Pod], gpus: &GpuResources, now: Timestamp) -> Vec<Fin
         Finding::new(&GM517, object, message, remedy)
     });
     found.collect()
+}
+
+/// Whether a pod requests GPUs or claims devices.
+fn has_gpus(pod: &PodSpec, gpus: &GpuResources) -> bool {
+    let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let limits = containers.flat_map(|it| it.resources.as_ref()?.limits.as_ref());
+    let limits = limits.flatten();
+    let amounts = limits.map(|(name, amount)| (&**name, amount.0.as_str().into()));
+    pod.resource_claims.is_some() || !gpus.among(amounts).is_empty()
+}
+
+/// Kind and name of the workload that owns a pod; for a ReplicaSet, of its Deployment.
+fn owner(pod: &Pod) -> Option<(&str, &str)> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.controller == Some(true))?;
+    let labels = pod.metadata.labels.as_ref();
+    let hash = labels.and_then(|it| it.get("pod-template-hash"));
+    let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash)?.strip_suffix('-'));
+    Some(match deployment {
+        Some(deployment) if owner.kind == "ReplicaSet" => ("Deployment", deployment),
+        _ => (&owner.kind, &owner.name),
+    })
 }
 
 fn name(metadata: &ObjectMeta) -> &str {

@@ -214,12 +214,6 @@ impl Snapshot {
         present.filter_map(|row| layout.lines[row.0 as usize].as_deref())
     }
 
-    /// The devices that live pods hold.
-    fn held(&self) -> impl Iterator<Item = u32> {
-        let devices = (0..).take(self.layout.devices.len());
-        devices.filter(|device| self.is_held(*device))
-    }
-
     /// The devices of live pods without a sample within F.
     #[must_use]
     pub fn silent(&self) -> Vec<u32> {
@@ -227,29 +221,8 @@ impl Snapshot {
             let times = self.times(*device);
             times.is_none_or(|it| it.is_silent())
         };
-        self.held().filter(is_silent).collect()
-    }
-
-    /// The devices of live pods whose series have named no pod for longer than a window.
-    #[must_use]
-    pub fn without_labels(&self) -> Vec<u32> {
-        let window_ms = window_ms(&self.policy, None);
-        let has_none = |device: &u32| {
-            let newest = |is_named: bool| {
-                let rows = self.layout.lines_of(*device).iter();
-                let lines = rows.filter(|row| {
-                    let line = self.layout.lines[row.0 as usize].as_ref();
-                    line.is_some_and(|line| line.owner.is_some() == is_named)
-                });
-                lines
-                    .map(|row| self.frame.times[row.0 as usize].newest.millis())
-                    .max()
-            };
-            let both = newest(false).zip(newest(true));
-            both.is_some_and(|(unnamed, named)| unnamed - named > window_ms)
-        };
-        // The lines of processes come and go beside one without a pod.
-        let is_whole = |device: &u32| !self.layout.devices[*device as usize].has_processes;
-        self.held().filter(is_whole).filter(has_none).collect()
+        let devices = (0..).take(self.layout.devices.len());
+        let held = devices.filter(|device| self.is_held(*device));
+        held.filter(is_silent).collect()
     }
 }

@@ -1,12 +1,11 @@
-//! Findings about GPUs that do not answer: they are silent, frozen, or have no exporter.
+//! Findings about GPUs without values: they are silent, frozen, or have no exporter.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::Finding;
-use super::super::codes::{GM408, GM409, GM410, GM412};
+use super::super::codes::{GM408, GM409, GM412};
 use super::super::names::listed;
-use super::{EXPORTERS, GPUS, PolledSource, place};
-use apimachinery::time::Timestamp;
+use super::{EXPORTERS, PolledSource, place};
 use gpu_metrics::absence::Cause;
 use gpu_metrics::inventory::InventoryOrigin;
 
@@ -14,69 +13,43 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     found.extend(silent(seen));
     found.extend(frozen(seen));
-    found.extend(without_labels(seen));
     found.extend(without_exporter(seen));
     found
 }
 
-fn uuids<'s>(seen: PolledSource<'s>, devices: &[u32]) -> BTreeSet<&'s str> {
-    let all = &seen.snapshot.layout.devices;
-    let uuids = devices.iter().map(|it| &*all[*it as usize].device.uuid);
-    uuids.collect()
-}
-
-/// The exporter of a device: its node, and its scraped address.
-fn exporter<'s>(seen: PolledSource<'s>, device: u32) -> Option<(Option<&'s str>, &'s str)> {
-    let line = seen.snapshot.newest_line(device)?;
-    let node = &seen.snapshot.layout.devices[device as usize].node;
-    Some((node.as_deref(), place(line)))
-}
-
-/// Held GPUs without samples: exporters that report no GPU are silent, and others have not
-/// reported that one for longer than a window.
-fn silent(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut heard: HashMap<_, Timestamp> = HashMap::new();
-    for (device, times) in seen.devices().filter(|(_, times)| !times.is_silent()) {
-        if let Some(exporter) = exporter(seen, device) {
-            let newest = heard.entry(exporter).or_insert(times.newest);
-            *newest = times.newest.max(*newest);
-        }
-    }
-    let (mut lost, mut places) = (Vec::new(), BTreeSet::new());
+/// Held GPUs without samples: exporters without any, and single GPUs of others.
+fn silent(seen: PolledSource<'_>) -> Option<Finding> {
+    let devices = &seen.snapshot.layout.devices;
+    let exporter = |device: u32| {
+        let place = place(seen.snapshot.newest_line(device)?);
+        Some((place, devices[device as usize].node.as_deref()))
+    };
+    let heard: HashSet<_> = seen.devices().filter_map(|(it, _)| exporter(it)).collect();
+    let mut places: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for device in seen.snapshot.silent() {
-        let Some((node, place)) = exporter(seen, device) else {
+        let Some((place, node)) = exporter(device) else {
             continue;
         };
-        let since = seen.snapshot.times(device).map(|times| times.newest);
-        match (heard.get(&(node, place)), node) {
-            (Some(newest), _) => {
-                let is_long = since.is_some_and(|it| it + seen.snapshot.window() < *newest);
-                lost.extend(is_long.then_some(device));
-            }
-            (None, Some(node)) if node != place => {
-                places.insert(format!("{place} on {node}"));
-            }
-            (None, _) => {
-                places.insert(place.to_owned());
-            }
+        let on = node.filter(|node| *node != place);
+        let on = on.map_or_else(String::new, |node| format!(" on {node}"));
+        let gpus = places.entry(format!("{place}{on}")).or_default();
+        if heard.contains(&(place, node)) {
+            gpus.insert(&devices[device as usize].device.uuid);
         }
     }
-    let silent = (!places.is_empty()).then(|| {
+    let places = places.iter().map(|(place, gpus)| match gpus.is_empty() {
+        true => place.clone(),
+        false => format!("{} of {place}", listed(gpus)),
+    });
+    let places: Vec<String> = places.collect();
+    (!places.is_empty()).then(|| {
         let message = format!(
-            "exporters of GPUs that pods hold are silent ({}): these pods have no values",
+            "there are no samples of GPUs that pods hold ({}): these pods have no values",
             listed(places)
         );
-        let remedy = "check dcgm-exporter there, and check in Prometheus that its target is up";
+        let remedy = "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter";
         Finding::new(&GM408, EXPORTERS, message, remedy)
-    });
-    let lost = (!lost.is_empty()).then(|| {
-        let message = format!(
-            "exporters have not reported {} for longer than a window, although pods hold them and other GPUs of the node are reported: these GPUs are missing",
-            listed(uuids(seen, &lost))
-        );
-        Finding::new(&GM410, GPUS, message, "look for Xid errors there (dmesg), and restart dcgm-exporter")
-    });
-    silent.into_iter().chain(lost).collect()
+    })
 }
 
 fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
@@ -91,23 +64,6 @@ fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
             listed(places)
         );
         Finding::new(&GM409, EXPORTERS, message, "restart dcgm-exporter there")
-    })
-}
-
-/// Held GPUs that exporters report without the labels of their pods.
-fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
-    let devices = seen.snapshot.without_labels();
-    (!devices.is_empty()).then(|| {
-        let all = &seen.snapshot.layout.devices;
-        let nodes = devices.iter().map(|it| all[*it as usize].node.as_deref());
-        let nodes: BTreeSet<&str> = nodes.map(|node| node.unwrap_or("?")).collect();
-        let message = format!(
-            "exporters on {} report GPUs that pods hold, but without the labels of these pods for longer than a window ({}): values continue while these pods live, for 20 minutes at most",
-            listed(nodes),
-            listed(uuids(seen, &devices))
-        );
-        let remedy = "restart dcgm-exporter there: it has lost its connection to the kubelet (/var/lib/kubelet/pod-resources); see its log";
-        Finding::new(&GM410, GPUS, message, remedy)
     })
 }
 

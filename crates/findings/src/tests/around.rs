@@ -1,12 +1,10 @@
-//! The surroundings of an HPA: other HPAs, and its workload.
+//! Other HPAs and ScaledObjects beside an HPA.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{autoscaler, codes_of, failing, pods, read};
+use super::{autoscaler, codes_of, failing, pods};
 use crate::Finding;
 use crate::peers::{self, ScaledObject};
-use crate::target;
 use hpa::Hpa;
 
 fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Finding> {
@@ -68,25 +66,4 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
     let resumed = scaled_object(target, paused("", "false"));
     let found = ambiguous(&hpas[..1], &[resumed]);
     assert_eq!(codes_of(found), ["GM507"]);
-}
-
-fn metadata(manager: &str) -> ObjectMeta {
-    read(
-        json!({"name": "infer", "namespace": "team", "managedFields":
-        [{"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}),
-    )
-}
-
-#[test]
-fn gm511_is_about_deployment_tools_and_not_about_kubectl_or_the_controller() {
-    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
-    for (manager, is_found) in [
-        ("argocd-controller", true),
-        ("kustomize-controller", true),
-        ("kube-controller-manager", false),
-        ("kubectl-client-side-apply", false),
-    ] {
-        let found = target::owned_replicas(&hpa, &metadata(manager));
-        assert_eq!(found.is_some(), is_found, "{manager}");
-    }
 }

@@ -74,12 +74,6 @@ A pA job=dcgm instance=iA Hostname=node-1: 40,41*13
 B pB job=dcgm instance=iB Hostname=node-1: 40 41 40 41 40
 = GM408 (iB on node-1) & !pB
 
-# GM408 is not about one GPU of an exporter that reports others
-window 60; pods pA pB
-A pA job=dcgm instance=i Hostname=node-1: 40,41*6
-B pB job=dcgm instance=i Hostname=node-1: 40,41*4
-= none
-
 # GM408 is about an exporter at the address of another one
 window 60; pods pA pB; nodes node-2; node pB node-2
 A pA job=dcgm instance=i Hostname=node-1: 40,41*6
@@ -92,18 +86,11 @@ A pA job=dcgm instance=iA Hostname=node-1: 80*45
 watts A pA job=dcgm instance=iA Hostname=node-1: 300 301 300*43
 = GM409 (iA)
 
-# GM410 names the missing GPU
+# GM408 names the missing GPU of an exporter that reports others
 window 60; pods pA pB
 A pA job=dcgm instance=i Hostname=node-1: 40 41 40 41 40
 B pB job=dcgm instance=i Hostname=node-1: 40,41*13
-= GM410 not reported A for
-
-# GM410 names the node whose exporter has lost the pod labels
-window 60; pods pA pB
-A job=dcgm instance=iA Hostname=node-1 exported_namespace=n exported_pod=pA: 59,60*13
-B job=dcgm instance=iB Hostname=node-1 exported_namespace=n exported_pod=pB: 59 60 59
-B job=dcgm instance=iB Hostname=node-1: · · · 59,60*11
-= GM410 exporters on node-1 report
+= GM408 (A of i on node-1)
 
 # GM412 names nodes of GPU pods without an exporter
 window 60; pods pA pB; running 0; exporters node-2

@@ -19,7 +19,7 @@ use cluster_checks::paths::{minor_version, within};
 use cluster_checks::{Inspection, ReadAnswer, ServerService};
 
 use super::files::Served;
-use super::{CheckArgs, targets};
+use super::CheckArgs;
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
@@ -57,14 +57,13 @@ pub(crate) async fn look_at(
         inspection.autoscalers(namespace, served.as_ref()).await?;
         return Ok(inspection.done());
     }
-    let (registration, hpas) = inspection.cluster(namespace, pre).await?;
+    let registration = inspection.cluster(namespace, pre).await?;
     inspection
         .resource_registration(registration.home.as_ref())
         .await?;
     if !pre {
         installed(&mut inspection, registration.home.as_ref()).await?;
     }
-    targets::check(&mut inspection, &hpas).await?;
     inspection.starts(namespace).await?;
     name_holders(&mut inspection.report, cluster).await;
     let mut report = inspection.done();

@@ -2,7 +2,6 @@
 
 pub(super) mod files;
 pub(super) mod live;
-mod targets;
 
 use std::path::PathBuf;
 

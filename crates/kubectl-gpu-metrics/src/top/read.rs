@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 
 use cluster_checks::paths::{self, within};
 use cluster_state::error::CallError;
-use findings::target::provided;
 use gpu_metrics::devices::{DeviceList, DeviceReport, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 use gpu_metrics::resources::GpuResources;
@@ -105,7 +104,10 @@ impl Found {
         let path = format!("/api/v1/nodes?{}", args.labels());
         let nodes: Vec<Node> = objects(cluster, &path, &mut self.notes).await?;
         let offered = nodes.into_iter().filter_map(|node| {
-            let gpus: u32 = provided(resources, &node).devices.values().sum();
+            let allocatable = node.status.and_then(|it| it.allocatable);
+            let amounts = allocatable.iter().flatten();
+            let amounts = amounts.map(|(name, it)| (name.as_str(), it.0.as_str().into()));
+            let gpus = resources.among(amounts).total();
             let name = node.metadata.name.filter(|_| gpus > 0)?;
             Some((name, f64::from(gpus)))
         });

@@ -119,19 +119,13 @@ A p job=d instance=node-2 Hostname=node-2: 80*3
 B p job=d instance=node-1 Hostname=node-1: ·*4 20*3
 = p 20; namespace sum 20; deployment sum 20
 
-# a free device and lines of processes have lost no labels
-window 60; pods p
-gpu A gpu=0 job=d instance=i Hostname=node-1: 59*13
-gpu A p gpu=0 job=d instance=i Hostname=node-1 pod_uid=u vgpu=0: 59*3
-= without_labels 0
-
 # a recreated pod is not seen at the GPU of its predecessor
 // The exporter does not report the GPU of the new pod, whose containers run or do not yet.
 window 60; pods p@50 q
 A job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 80*3
 C job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=q: 40*20
 running 52 p = namespace sum -; namespace held_count 2
-= namespace sum 40; node held_count 1; node idle_count 0; without_labels 0
+= namespace sum 40; node held_count 1; node idle_count 0
 
 # a workload that was scaled down keeps its past, and a new one of its name has none of it
 // Ten pods at 30, 45 and 60, eight at 75.

@@ -1,7 +1,7 @@
 //! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
 //! utilisation), and the value. `-` is no value, `-Silent2/10` none because two of ten GPUs are
-//! silent, `46?` none or this one. `foreign` has the nodes of other clusters, `clusters` has the
-//! names of several, and `without_labels` the number of GPUs that lost their labels. `explained p memory_utilization` is followed by a part of what is said of the
+//! silent, `46?` none or this one. `foreign` has the nodes of other clusters, and `clusters` has the
+//! names of several. `explained p memory_utilization` is followed by a part of what is said of the
 //! first device.
 
 mod attribution;
@@ -67,7 +67,6 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
     let told = match words[0] {
         "foreign" => Some(snapshot.layout.foreign_nodes.join(" ")),
         "clusters" => Some(snapshot.layout.several_clusters.join(" ")),
-        "without_labels" => Some(snapshot.without_labels().len().to_string()),
         "explained" => {
             let (of, part) = (words[1..3].join(" ") + " -", words[3..].join(" "));
             let told = explained::told(answers, &Wanted::read(&of));

@@ -175,5 +175,5 @@ window 60; pods 0..12 p#
 0..8 G# job=d instance=i exported_namespace=n exported_pod=p#: 59*13
 8..12 G# job=d instance=j exported_namespace=n exported_pod=p#: 59*3
 8..12 G# job=d instance=j: ·*3 59*10
-= namespace sum 708; namespace held_count 12; without_labels 4
+= namespace sum 708; namespace held_count 12
 ";
