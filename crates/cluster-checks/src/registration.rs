@@ -41,7 +41,6 @@ impl ServerService {
             server: Installed {
                 namespace: namespace.to_owned(),
                 service: service.to_owned(),
-                release: home.release(),
                 registered,
                 ..Installed::default()
             },

@@ -6,8 +6,7 @@ use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, Reviewer};
 use cluster_state::review::KubeReviewer;
 use findings::Skipped;
-use findings::registration::NAME;
-use findings::rights::{self, AUTOSCALER, Grant, Installed, Right};
+use findings::rights::{Account, Installed, Right};
 
 use super::{Inspection, ServerService};
 
@@ -16,51 +15,47 @@ use super::{Inspection, ServerService};
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 impl Inspection<'_> {
+    /// Reports the rights that the HPA controller lacks, in either of its accounts.
     pub async fn autoscaler_rights(&mut self, home: Option<&ServerService>) {
         let whole = Identity {
             user: CONTROLLERS.to_owned(),
             groups: vec!["system:authenticated".to_owned()],
             ..Identity::default()
         };
-        let own = service_account("kube-system", AUTOSCALER);
-        let unknown = || Installed {
-            service: NAME.to_owned(),
-            ..Installed::default()
-        };
-        let installed = home.map_or_else(unknown, |home| home.server.clone());
-        let all = rights::grants(&installed);
-        for grant in all.iter().filter(|it| it.is_of_autoscaler) {
-            self.grant(grant, &installed, &[own.clone(), whole.clone()])
-                .await;
-        }
+        let unknown = Installed::default();
+        let installed = home.map_or(&unknown, |home| &home.server);
+        self.rights(Account::Autoscaler, installed, Some(whole))
+            .await;
     }
 
+    /// Reports the rights that the server lacks.
     pub async fn server_rights(&mut self, installed: &Installed) {
-        let identity = [service_account(&installed.namespace, &installed.account)];
-        let all = rights::grants(installed);
-        for grant in all.iter().filter(|it| !it.is_of_autoscaler) {
-            self.grant(grant, installed, &identity).await;
-        }
+        self.rights(Account::Server, installed, None).await;
     }
 
-    /// Reports each right of a grant that none of the accounts has. If the rights cannot be
+    /// Reports each right that neither the account nor `other` has. If the rights cannot be
     /// reviewed, the check is recorded as skipped.
-    async fn grant(&mut self, grant: &Grant, of: &Installed, accounts: &[Identity]) {
+    async fn rights(&mut self, account: Account, of: &Installed, other: Option<Identity>) {
+        let [namespace, name] = account.place(of);
+        let accounts = [Some(service_account(namespace, name)), other];
+        let accounts: Vec<Identity> = accounts.into_iter().flatten().collect();
         let reviewer = KubeReviewer::new(self.client.clone(), self.client.clone());
-        let mut missing = grant.rights.clone();
-        let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
+        let mut missing = account.needs(of);
+        let reviews = missing
+            .iter()
+            .map(|right| may(&reviewer, &accounts, right));
         match try_join_all(reviews).await {
             Ok(verdicts) => {
                 let mut verdicts = verdicts.into_iter();
                 missing.retain(|_| verdicts.next() == Some(false));
                 self.report.looked |= !missing.is_empty();
-                self.report.findings.extend(grant.finding(of, &missing));
+                self.report.findings.extend(account.lacks(&missing, of));
             }
             Err(error) => {
                 let what = format!("rights of {}", accounts[0].user);
                 let remedy = "grant create of subjectaccessreviews.authorization.k8s.io to the account that runs check";
                 let skipped = Skipped::new(what, error, remedy);
-                self.report.skipped.insert(skipped.of(&[grant.code()]));
+                self.report.skipped.insert(skipped.of(&[account.code()]));
             }
         }
     }

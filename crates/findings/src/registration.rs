@@ -13,10 +13,6 @@ use super::{Finding, Severity, quoted};
 /// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
-const RELEASE: [&str; 2] = [
-    "meta.helm.sh/release-namespace",
-    "meta.helm.sh/release-name",
-];
 
 /// The server that answers for an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,12 +68,6 @@ impl Registered {
         service.is_some_and(|it| has_label(&it.metadata))
     }
 
-    /// Namespace and name of the Helm release of the Service.
-    #[must_use]
-    pub fn release(&self) -> Option<[String; 2]> {
-        release(&self.service.as_ref()?.metadata)
-    }
-
     fn finding(&self, code: &Code, message: impl Into<String>, remedy: &str) -> Finding {
         Finding::new(code, format!("APIService {}", self.name), message, remedy)
     }
@@ -86,12 +76,6 @@ impl Registered {
 fn has_label(metadata: &ObjectMeta) -> bool {
     let label = metadata.labels.as_ref().and_then(|it| it.get(LABEL));
     label.is_some_and(|label| label == NAME)
-}
-
-fn release(metadata: &ObjectMeta) -> Option<[String; 2]> {
-    let annotations = metadata.annotations.as_ref()?;
-    let [at, name] = RELEASE.map(|key| annotations.get(key).cloned());
-    Some([at?, name?])
 }
 
 /// The APIService that leads to the server: the server answers there, or no server does
@@ -183,16 +167,11 @@ fn is_served_as_well(
 
 fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Finding {
     let (namespace, name) = registered.place().unwrap_or_default();
-    let object = registered.object.as_ref();
-    let release = match object.and_then(|it| release(&it.metadata)) {
-        Some([at, name]) => format!(" (Helm release {at}/{name})"),
-        None => String::new(),
-    };
     let how = match registered.answers {
         AnsweringServer::NoServer => "where gpu-metrics-apiserver does not answer",
         _ => "which is not gpu-metrics-apiserver",
     };
-    let message = format!("refers to Service {namespace}/{name}{release}, {how}");
+    let message = format!("refers to Service {namespace}/{name}, {how}");
     let finding = |remedy| registered.finding(&GM101, message, remedy);
     if pre {
         let remedy = "no action is needed before the installation: docs/migrate/prometheus-adapter.md and docs/migrate/keda.md say how to replace it, and what differs";
@@ -218,15 +197,12 @@ fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Fi
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
-    let remedy = match home.map(Registered::release) {
+    let remedy = match home {
         None => "install the server: docs/install.md".to_owned(),
         // The file has other APIServices too: one of them may belong to KEDA.
-        Some(None) => format!(
-            "create it again: apply the document of {} in manifests/apiservices.yaml",
+        Some(_) => format!(
+            "create it again: run helm upgrade with the installed chart and --reuse-values, or apply the document of {} in manifests/apiservices.yaml",
             registered.name
-        ),
-        Some(Some([namespace, name])) => format!(
-            "create it again: run helm upgrade for the release {namespace}/{name}, with the installed chart and --reuse-values"
         ),
     };
     registered.finding(&GM102, "does not exist", &remedy)

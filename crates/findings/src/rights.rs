@@ -1,12 +1,13 @@
 //! The rights that accounts need: those of `manifests/rbac.yaml`, with the names of the
 //! installation.
 
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
-use serde_json::Value;
 
+use super::Finding;
 use super::codes::{Code, GM201, GM202};
 use super::registration::NAME;
-use super::{Finding, text};
 
 const MANIFEST: &str = include_str!("../../../manifests/rbac.yaml");
 
@@ -14,17 +15,31 @@ const MANIFEST: &str = include_str!("../../../manifests/rbac.yaml");
 const NAMESPACE: &str = "gpu-metrics";
 
 /// The account of the HPA controller, in `kube-system`.
-pub const AUTOSCALER: &str = "horizontal-pod-autoscaler";
+const AUTOSCALER: &str = "horizontal-pod-autoscaler";
 
 /// The roles of Kubernetes that the manifest binds.
-const BUILT_IN: &str = r#"{
-"system:auth-delegator": [
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}],
-"extension-apiserver-authentication-reader": [
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
-     "resourceNames": ["extension-apiserver-authentication"]}]
-}"#;
+const BUILT_IN: &str = "
+metadata: {name: 'system:auth-delegator'}
+rules:
+- {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
+- {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}
+---
+metadata: {name: extension-apiserver-authentication-reader}
+rules:
+- apiGroups: ['']
+  resources: [configmaps]
+  resourceNames: [extension-apiserver-authentication]
+  verbs: [get, list, watch]
+---
+";
+
+/// An account that needs rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    Server,
+    /// The HPA controller.
+    Autoscaler,
+}
 
 /// A right that an account needs. Empty texts: the core group, all namespaces, all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +65,6 @@ pub struct Installed {
     pub service: String,
     /// Its ServiceAccount.
     pub account: String,
-    /// Namespace and name of its Helm release.
-    pub release: Option<[String; 2]>,
     /// The Secret of the certificates that it issues; `None`: its certificate is
     /// provided.
     pub secret: Option<String>,
@@ -59,147 +72,105 @@ pub struct Installed {
     pub registered: Vec<&'static str>,
 }
 
-impl Installed {
-    /// Whether its objects have the names of the manifests.
-    fn is_of_manifests(&self) -> bool {
-        self.release.is_none() && self.service == NAME && self.namespace == NAMESPACE
-    }
-}
-
-/// A rule of a role.
+/// A role or a binding.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Rule {
-    api_groups: Vec<String>,
-    resources: Vec<String>,
-    /// Empty: all names.
-    resource_names: Vec<String>,
-    verbs: Vec<String>,
+struct Document {
+    metadata: ObjectMeta,
+    rules: Vec<PolicyRule>,
+    role_ref: Option<RoleRef>,
+    subjects: Vec<Subject>,
 }
 
-/// A role of the manifest for an account.
-#[derive(Clone, Debug)]
-pub struct Grant {
-    /// Whether it is for the HPA controller and not for the server.
-    pub is_of_autoscaler: bool,
-    /// `ClusterRole gpu-metrics-apiserver:inventory`.
-    role: String,
-    /// All rights that it grants.
-    pub rights: Vec<Right>,
-}
-
-/// All roles of the manifest that the installation needs. A server with a provided
-/// certificate writes no `caBundle` and no Secret.
-#[must_use]
-pub fn grants(of: &Installed) -> Vec<Grant> {
-    let all: Vec<Value> = serde_saphyr::from_multiple(MANIFEST).unwrap_or_default();
-    let (bindings, roles): (Vec<Value>, Vec<Value>) =
-        all.into_iter().partition(|it| it["roleRef"].is_object());
-    let grants = bindings.iter().map(|it| Grant::new(it, &roles, of));
-    grants.filter(|it| !it.rights.is_empty()).collect()
-}
-
-impl Grant {
-    fn new(binding: &Value, roles: &[Value], of: &Installed) -> Self {
-        let name = text(binding, "/roleRef/name");
-        let own = roles.iter().find(|it| text(it, "/metadata/name") == name);
-        let built_in: Value = serde_json::from_str(BUILT_IN).unwrap_or_default();
-        let rules = own.map_or(&built_in[name], |it| &it["rules"]);
-        let rules: Vec<Rule> = serde_json::from_value(rules.clone()).unwrap_or_default();
-        let namespace = match text(binding, "/metadata/namespace") {
-            NAMESPACE => &of.namespace,
-            other => other,
-        };
-        let name = match name.strip_prefix(NAME) {
-            Some(suffix) => format!("{}{suffix}", of.service),
-            None => name.to_owned(),
-        };
-        let place = match namespace {
-            "" => String::new(),
-            namespace => format!(" in {namespace}"),
-        };
-        Self {
-            is_of_autoscaler: text(binding, "/subjects/0/name") == AUTOSCALER,
-            role: format!("{} {name}{place}", text(binding, "/roleRef/kind")),
-            rights: rules
-                .iter()
-                .flat_map(|it| it.rights(namespace, of))
-                .collect(),
+impl Account {
+    /// Namespace and name of the ServiceAccount.
+    #[must_use]
+    pub fn place(self, of: &Installed) -> [&str; 2] {
+        match self {
+            Self::Server => [&of.namespace, &of.account],
+            Self::Autoscaler => ["kube-system", AUTOSCALER],
         }
     }
 
     /// The code of a missing right.
     #[must_use]
-    pub fn code(&self) -> &'static Code {
-        if self.is_of_autoscaler {
-            &GM202
-        } else {
-            &GM201
+    pub const fn code(self) -> &'static Code {
+        match self {
+            Self::Server => &GM201,
+            Self::Autoscaler => &GM202,
         }
     }
 
-    /// The finding that the account lacks rights; `None` if `missing` is empty.
+    /// All rights that it needs. A server with a provided certificate writes no `caBundle` and
+    /// no Secret.
     #[must_use]
-    pub fn finding(&self, of: &Installed, missing: &[Right]) -> Option<Finding> {
+    pub fn needs(self, of: &Installed) -> Vec<Right> {
+        let all = [BUILT_IN, MANIFEST].concat();
+        let all: Vec<Document> = serde_saphyr::from_multiple(&all).unwrap_or_default();
+        let is_own = |it: &&Document| {
+            let of_autoscaler = it.subjects.iter().any(|it| it.name == AUTOSCALER);
+            it.role_ref.is_some() && of_autoscaler == (self == Self::Autoscaler)
+        };
+        let mut rights = Vec::new();
+        for binding in all.iter().filter(is_own) {
+            let role = binding.role_ref.as_ref().map(|it| &*it.name);
+            let is_role =
+                |it: &&Document| it.role_ref.is_none() && it.metadata.name.as_deref() == role;
+            let namespace = match binding.metadata.namespace.as_deref() {
+                Some(NAMESPACE) => &of.namespace,
+                other => other.unwrap_or_default(),
+            };
+            let rules = all.iter().filter(is_role).flat_map(|it| &it.rules);
+            rights.extend(rules.flat_map(|it| rights_of(it, namespace, of)));
+        }
+        rights
+    }
+
+    /// The finding that it lacks rights; `None` if `missing` is empty.
+    #[must_use]
+    pub fn lacks(self, missing: &[Right], of: &Installed) -> Option<Finding> {
         if missing.is_empty() {
             return None;
         }
-        let (namespace, name) = match self.is_of_autoscaler {
-            true => ("kube-system", AUTOSCALER),
-            false => (&*of.namespace, &*of.account),
-        };
-        let how = match &of.release {
-            Some([at, name]) => format!(
-                "run helm upgrade for the release {at}/{name}, with the installed chart and --reuse-values"
-            ),
-            None => "apply manifests/rbac.yaml, with the names of your installation".to_owned(),
-        };
-        let remedy = format!("bind the {} to it, with all its rules: {how}", self.role);
-        let account = format!("ServiceAccount {namespace}/{name}");
-        let command = "kubectl apply -f manifests/rbac.yaml".to_owned();
-        let command = of.is_of_manifests().then_some(command);
+        let remedy = "apply manifests/rbac.yaml, with the names of your installation; with the chart run helm upgrade with --reuse-values (rbac.create: true)";
+        let account = format!("ServiceAccount {}", self.place(of).join("/"));
+        let is_of_manifest = of.service == NAME && of.namespace == NAMESPACE;
+        let command = is_of_manifest.then(|| "kubectl apply -f manifests/rbac.yaml".to_owned());
         Some(Finding::new(self.code(), account, said(missing), remedy).with_command(command))
     }
 }
 
-impl Rule {
-    /// Every right that the rule grants in a namespace. A request names a metric and never
-    /// `*`.
-    fn rights(&self, namespace: &str, of: &Installed) -> Vec<Right> {
-        let is_about = |resource: &str| self.resources.iter().any(|it| it == resource);
-        let names: Vec<String> = match &of.secret {
-            None if is_about("apiservices") || is_about("secrets") => return Vec::new(),
-            Some(secret) if is_about("secrets") => vec![secret.clone()],
-            _ if is_about("apiservices") => {
-                of.registered.iter().map(|it| (*it).to_owned()).collect()
-            }
-            _ if self.resource_names.is_empty() => vec![String::new()],
-            _ => self.resource_names.clone(),
+/// Every right that a rule grants in a namespace. A request names a metric and never `*`.
+fn rights_of(rule: &PolicyRule, namespace: &str, of: &Installed) -> Vec<Right> {
+    let resources = rule.resources.as_deref().unwrap_or_default();
+    let is_about = |resource: &str| resources.iter().any(|it| it == resource);
+    let names = match (&of.secret, &rule.resource_names) {
+        (None, _) if is_about("apiservices") || is_about("secrets") => return Vec::new(),
+        (Some(secret), _) if is_about("secrets") => vec![secret.clone()],
+        _ if is_about("apiservices") => of.registered.iter().map(|it| (*it).to_owned()).collect(),
+        (_, Some(names)) => names.clone(),
+        (_, None) => vec![String::new()],
+    };
+    let groups = rule.api_groups.iter().flatten();
+    let mut rights = Vec::new();
+    for (group, resource) in groups.flat_map(|it| resources.iter().map(move |of| (it, of))) {
+        let (version, resource) = match &**group {
+            "custom.metrics.k8s.io" => ("v1beta2", "pods/gpu_memory_utilization"),
+            "external.metrics.k8s.io" => ("v1beta1", "gpu_memory_utilization"),
+            _ => ("v1", &**resource),
         };
-        let mut rights = Vec::new();
-        for (group, resource) in self
-            .api_groups
-            .iter()
-            .flat_map(|group| self.resources.iter().map(move |it| (group, it)))
-        {
-            let (version, resource) = match &**group {
-                "custom.metrics.k8s.io" => ("v1beta2", "pods/gpu_memory_utilization"),
-                "external.metrics.k8s.io" => ("v1beta1", "gpu_memory_utilization"),
-                _ => ("v1", &**resource),
-            };
-            for name in &names {
-                rights.extend(self.verbs.iter().map(|verb| Right {
-                    verb: verb.clone(),
-                    group: group.clone(),
-                    version,
-                    resource: resource.to_owned(),
-                    namespace: namespace.to_owned(),
-                    name: name.clone(),
-                }));
-            }
+        for name in &names {
+            rights.extend(rule.verbs.iter().map(|verb| Right {
+                verb: verb.clone(),
+                group: group.clone(),
+                version,
+                resource: resource.to_owned(),
+                namespace: namespace.to_owned(),
+                name: name.clone(),
+            }));
         }
-        rights
     }
+    rights
 }
 
 /// `may not get, list pods; create tokenreviews.authentication.k8s.io`.

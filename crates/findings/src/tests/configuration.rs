@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rights::{self, Grant, Installed, Right};
+use crate::rights::{Account, Installed, Right};
 use crate::{Severity, config};
 
 /// The server of the manifests.
@@ -11,7 +11,6 @@ fn of_manifests() -> Installed {
         namespace: "gpu-metrics".to_owned(),
         service: "gpu-metrics-apiserver".to_owned(),
         account: "gpu-metrics-apiserver".to_owned(),
-        release: None,
         secret: Some("gpu-metrics-apiserver-certificates".to_owned()),
         registered: vec![
             "v1beta2.custom.metrics.k8s.io",
@@ -23,22 +22,15 @@ fn of_manifests() -> Installed {
 
 #[test]
 fn every_verb_of_every_rule_of_the_manifests_is_a_right() {
-    let asked = |installed: &Installed| {
-        let grants = rights::grants(installed).into_iter();
-        let grants = grants.map(|it| (it.is_of_autoscaler, it.rights.len()));
-        let (autoscaler, server): (Vec<_>, Vec<_>) = grants.partition(|(is, _)| *is);
-        assert_eq!(autoscaler, [(true, 4)]);
-        let mut server: Vec<usize> = server.into_iter().map(|(_, rights)| rights).collect();
-        server.sort_unstable();
-        server
-    };
-    assert_eq!(asked(&of_manifests()), [2, 3, 3, 6, 30]);
+    let needs = |account: Account, of: &Installed| account.needs(of).len();
+    assert_eq!(needs(Account::Autoscaler, &of_manifests()), 4);
+    assert_eq!(needs(Account::Server, &of_manifests()), 44);
     let mut beside = of_manifests();
     beside.registered.truncate(2);
-    assert_eq!(asked(&beside), [2, 3, 3, 4, 30]);
+    assert_eq!(needs(Account::Server, &beside), 42);
     // With a provided certificate the server writes no `caBundle`.
     beside.secret = None;
-    assert_eq!(asked(&beside), [2, 3, 30]);
+    assert_eq!(needs(Account::Server, &beside), 35);
 }
 
 #[test]
@@ -47,24 +39,15 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
         namespace: "ns".to_owned(),
         service: "gm".to_owned(),
         account: "sa".to_owned(),
-        release: Some(["ns", "release"].map(str::to_owned)),
         ..of_manifests()
     };
-    let all = rights::grants(&installed);
-    let of = |role: &str| -> &Grant {
-        let has = |it: &&Grant| {
-            let found = it.finding(&installed, &it.rights).unwrap();
-            found.remedy.contains(role)
-        };
-        all.iter().find(has).unwrap()
-    };
-    let found = |role: &str, is_missing: fn(&Right) -> bool| {
-        let mut missing = of(role).rights.clone();
+    let lacks = |account: Account, of: &Installed, is_missing: fn(&Right) -> bool| {
+        let mut missing = account.needs(of);
         missing.retain(is_missing);
-        of(role).finding(&installed, &missing)
+        account.lacks(&missing, of)
     };
-    assert_eq!(found("gm:inventory", |_| false), None);
-    let watches = found("gm:inventory", |it| it.verb == "watch").unwrap();
+    assert_eq!(lacks(Account::Server, &installed, |_| false), None);
+    let watches = lacks(Account::Server, &installed, |it| it.verb == "watch").unwrap();
     assert_eq!(
         (&*watches.code, &*watches.object),
         ("GM201", "ServiceAccount ns/sa")
@@ -72,26 +55,24 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
     let said = &watches.message;
     let is_right = said.starts_with("may not watch ") && said.contains("; watch cronjobs.batch");
     assert!(is_right, "{said}");
-    for (role, code) in [
-        ("ClusterRole gm:inventory", "GM201"),
-        ("ClusterRole system:auth-delegator", "GM201"),
-        (
-            "Role extension-apiserver-authentication-reader in kube-system",
-            "GM201",
-        ),
-        ("Role gm:certificates in ns", "GM201"),
-        ("ClusterRole gm:registration", "GM201"),
-        ("ClusterRole gm:autoscaler", "GM202"),
+    let all = lacks(Account::Server, &installed, |_| true).unwrap();
+    for right in [
+        "get, list, watch configmaps extension-apiserver-authentication",
+        "create tokenreviews.authentication.k8s.io",
+        "get, patch, create secrets gpu-metrics-apiserver-certificates",
+        "get, patch apiservices.apiregistration.k8s.io v1beta1.external.metrics.k8s.io",
     ] {
-        let found = found(role, |_| true).unwrap();
-        assert_eq!((&*found.code, found.command), (code, None));
-        let helm = "helm upgrade for the release ns/release";
-        assert!(found.remedy.contains(helm), "{}", found.remedy);
+        assert!(all.message.contains(right), "{}", all.message);
     }
+    assert_eq!(all.command, None);
+    assert!(all.remedy.contains("helm upgrade"), "{}", all.remedy);
+    let controller = lacks(Account::Autoscaler, &installed, |_| true).unwrap();
+    assert_eq!(
+        (&*controller.code, &*controller.object),
+        ("GM202", "ServiceAccount kube-system/horizontal-pod-autoscaler")
+    );
     // The manifests can be applied again as they are.
-    let installed = of_manifests();
-    let grants = rights::grants(&installed);
-    let found = grants[0].finding(&installed, &grants[0].rights).unwrap();
+    let found = lacks(Account::Server, &of_manifests(), |_| true).unwrap();
     let command = "kubectl apply -f manifests/rbac.yaml";
     assert_eq!(found.command.as_deref(), Some(command));
 }
