@@ -41,9 +41,7 @@ impl Inspection<'_> {
         let accounts: Vec<Identity> = accounts.into_iter().flatten().collect();
         let reviewer = KubeReviewer::new(self.client.clone(), self.client.clone());
         let mut missing = account.needs(of);
-        let reviews = missing
-            .iter()
-            .map(|right| may(&reviewer, &accounts, right));
+        let reviews = missing.iter().map(|right| may(&reviewer, &accounts, right));
         match try_join_all(reviews).await {
             Ok(verdicts) => {
                 let mut verdicts = verdicts.into_iter();

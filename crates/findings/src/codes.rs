@@ -11,6 +11,8 @@ pub struct Code {
     pub severity: Severity,
     /// Its subject, in one line.
     pub title: &'static str,
+    /// How it is corrected, where a finding does not say it for its case.
+    pub remedy: &'static str,
     /// Its page, as Markdown.
     pub page: &'static str,
     /// The path of its page in the repository.
@@ -18,13 +20,14 @@ pub struct Code {
 }
 
 macro_rules! codes {
-    ($($list:ident $about:literal { $($id:ident $severity:ident $title:literal,)* })*) => {
+    ($($list:ident $about:literal { $($id:ident $severity:ident $title:literal: $remedy:literal,)* })*) => {
         $($(
             #[doc = $title]
             pub static $id: Code = Code {
                 id: stringify!($id),
                 severity: Severity::$severity,
                 title: $title,
+                remedy: $remedy,
                 page: include_str!(concat!("../../../docs/checks/", stringify!($id), ".md")),
                 url: concat!("docs/checks/", stringify!($id), ".md"),
             };
@@ -42,45 +45,74 @@ macro_rules! codes {
 
 codes! {
     OF_APISERVICES "The codes about the APIServices" {
-        GM101 Error "another server has the API group",
-        GM102 Error "an APIService is not available",
-        GM103 Error "kube-apiserver cannot verify the server",
+        GM101 Error "another server has the API group":
+            "migrate by docs/migrate/prometheus-adapter.md, or from KEDA by docs/migrate/keda.md: until then the other server stays in use",
+        GM102 Error "an APIService is not available":
+            "see the log of the server",
+        GM103 Error "kube-apiserver cannot verify the server":
+            "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there; KEDA's operator overwrites it unless it runs with --enable-apiservice-patching=false",
     }
     OF_CONTROLLER "The codes about the rights of the HPA controller" {
-        GM202 Error "the HPA controller may not read a metrics API",
+        GM202 Error "the HPA controller may not read a metrics API":
+            "apply manifests/rbac.yaml, with the names of your installation; with the chart run helm upgrade with --reuse-values (rbac.create: true)",
     }
     OF_DATA "The codes about the data of the store" {
-        GM301 Error "Prometheus does not answer",
-        GM302 Warning "samples are late",
-        GM303 Warning "a clock is wrong",
-        GM304 Warning "the store holds series of several clusters",
-        GM401 Error "a field of DCGM is missing",
-        GM402 Error "series do not name the pod",
-        GM408 Error "GPUs that pods hold have no samples",
-        GM409 Error "the readings of an exporter do not change",
-        GM412 Warning "a node with GPU pods has no exporter",
-        GM413 Error "the unit of utilisation is unknown",
+        GM301 Error "Prometheus does not answer":
+            "see the log of the server",
+        GM302 Warning "samples are late":
+            "compare the timestamps with up of the same job: if up is on time, the exporter writes its own (set honor_timestamps: false); otherwise check what is between scrape and store: queues of remote write, intervals of a collector, caches of a query front end",
+        GM303 Warning "a clock is wrong":
+            "set both clocks by NTP",
+        GM304 Warning "the store holds series of several clusters":
+            "set prometheus.matchers to the labels of this server's cluster",
+        GM401 Error "a field of DCGM is missing":
+            "search for the series: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})",
+        GM402 Error "series do not name the pod":
+            "set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
+        GM408 Error "GPUs that pods hold have no samples":
+            "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter",
+        GM409 Error "the readings of an exporter do not change":
+            "restart dcgm-exporter there",
+        GM412 Warning "a node with GPU pods has no exporter":
+            "allow its DaemonSet to run there: check nodeSelector and tolerations",
+        GM413 Error "the unit of utilisation is unknown":
+            "let all exporters send percents, or set gpu.percentAsRatio to true if all send 0 to 1, to false if such percents are right",
     }
     OF_HPAS "The codes about an HPA and its peers" {
-        GM501 Error "the metric is not served",
-        GM503 Error "the type of the target does not fit the metric",
-        GM504 Error "the target is so high that it never scales up",
-        GM505 Error "the target has another unit than the metric",
-        GM507 Error "two HPAs select the same pods",
-        GM509 Warning "an HPA at zero replicas cannot scale up",
-        GM515 Error "the controller cannot compute the replicas",
-        GM516 Warning "an HPA is at its maximum and wants more",
-        GM517 Error "replicas cannot start",
+        GM501 Error "the metric is not served":
+            "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)",
+        GM503 Error "the type of the target does not fit the metric":
+            "use AverageValue, with the target of one replica",
+        GM504 Error "the target is so high that it never scales up":
+            "write a target of at most 80 percent of that value",
+        GM505 Error "the target has another unit than the metric":
+            "write the target in the unit of the metric",
+        GM507 Error "two HPAs select the same pods":
+            "delete one, or give the pods of each target labels that no other selector matches",
+        GM509 Warning "an HPA at zero replicas cannot scale up":
+            "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself",
+        GM515 Error "the controller cannot compute the replicas":
+            "run kubectl gpu-metrics explain hpa NAMESPACE/NAME",
+        GM516 Warning "an HPA is at its maximum and wants more":
+            "raise maxReplicas or the target, if there are GPUs for more replicas",
+        GM517 Error "replicas cannot start":
+            "free GPUs, add nodes, or correct what the message names",
     }
     OF_INSTALLATION "The codes about rights, flags and files, which only `check` reads" {
-        GM201 Error "the server lacks a right",
-        GM518 Error "kube-apiserver refuses the manifest of an HPA",
-        GM601 Warning "a rule does not do what it seems to",
+        GM201 Error "the server lacks a right":
+            "apply manifests/rbac.yaml, with the names of your installation; with the chart run helm upgrade with --reuse-values (rbac.create: true)",
+        GM518 Error "kube-apiserver refuses the manifest of an HPA":
+            "write apiVersion: autoscaling/v2, and correct what the message names",
+        GM601 Warning "a rule does not do what it seems to":
+            "correct what the message names",
     }
     OF_SERVER "The codes of findings about the server itself" {
-        GM105 Error "the server has no certificate after a restart",
-        GM603 Error "the changed configuration is refused",
-        GM604 Warning "a rule has no values",
+        GM105 Error "the server has no certificate after a restart":
+            "correct what the message names",
+        GM603 Error "the changed configuration is refused":
+            "correct what the message names: the file is read again within seconds",
+        GM604 Warning "a rule has no values":
+            "see the log of the server",
     }
 }
 

@@ -31,8 +31,7 @@ const RATES: [&str; 6] = [
 #[must_use]
 pub fn refused(object: &str, error: &str) -> Finding {
     let message = format!("is refused: {error}");
-    Finding::new(&GM601, object, message, "correct what the message names")
-        .with_severity(Severity::Error)
+    Finding::new(&GM601, object, message).with_severity(Severity::Error)
 }
 
 /// The finding that no metric results from the only series of a rule.
@@ -41,18 +40,15 @@ pub fn unmatched(object: &str, place: &str, series: &str) -> Finding {
     let message = format!(
         "{place}: name.matches or seriesFilters leave out {series}, its only series: the rule serves nothing"
     );
-    let remedy = "let name.matches fit the name of the series";
-    Finding::new(&GM601, object, message, remedy)
+    Finding::new(&GM601, object, message)
 }
 
 /// Findings about the rules of a file. `faults` are the server's messages about rules that
 /// it skips.
 #[must_use]
 pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
-    let remedy = "correct what the message names: until then it is skipped, or has no values";
-    let left_out = faults
-        .iter()
-        .map(|fault| Finding::new(&GM601, object, fault, remedy));
+    let left_out = faults.iter();
+    let left_out = left_out.map(|fault| Finding::new(&GM601, object, fault));
     let mut found: Vec<Finding> = left_out.collect();
     for (list, groups) in LISTS {
         let rules = file.get(list).and_then(Value::as_array);
@@ -75,21 +71,18 @@ fn grammar(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding
     let faults = [("seriesQuery", fault(series)), ("metricsQuery", of_query)];
     let refused = faults.into_iter().filter_map(|(key, fault)| {
         let message = format!("{place}.{key}: Prometheus refuses the query: {}", fault?);
-        Some(
-            Finding::new(&GM601, object, message, "correct what the message names")
-                .with_severity(Severity::Error),
-        )
+        let finding = Finding::new(&GM601, object, message);
+        Some(finding.with_severity(Severity::Error))
     });
     let mut found: Vec<Finding> = refused.collect();
     let name = series.split(['{', ' ']).next().unwrap_or_default();
     let is_counter = COUNTERS.iter().any(|end| name.ends_with(end));
     if is_counter && !RATES.iter().any(|function| query.contains(function)) {
-        found.push(Finding::new(
-            &GM601,
-            object,
-            format!("{place}: {name} has the name of a counter, and the query reads it as it is: its value only grows"),
-            "write rate(<<.Series>>{<<.LabelMatchers>>}[2m])",
-        ));
+        let message = format!(
+            "{place}: {name} has the name of a counter, and the query reads it as it is: its value only grows"
+        );
+        let remedy = "write rate(<<.Series>>{<<.LabelMatchers>>}[2m])";
+        found.push(Finding::new(&GM601, object, message).with_remedy(remedy));
     }
     found
 }
@@ -102,7 +95,8 @@ fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> 
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let words: Vec<&str> = words.collect();
     let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
-    let finding = |message: String, remedy| Finding::new(&GM601, object, message, remedy);
+    let finding =
+        |message: String, remedy| Finding::new(&GM601, object, message).with_remedy(remedy);
     let mut found = Vec::new();
     if lacks(&[".LabelMatchers", ".LabelValuesByName"]) {
         found.push(finding(

@@ -98,15 +98,18 @@ fn not_served(
             format!("request it from that API: use type {types}"),
         ),
         _ if usual(name).is_some() => return Some(foreign_name(object, metric, is_certain)),
-        (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
+        (Some(near), _) => (
+            format!("no metric {name} is served"),
+            format!("is {near} meant?"),
+        ),
         // A rule may provide it, which an HPA's file does not show.
         (None, _) if !is_certain => return None,
         (None, _) => (
             format!("no metric {name} is served"),
-            "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)".to_owned(),
+            GM501.remedy.to_owned(),
         ),
     };
-    Some(Finding::new(&GM501, object, message, remedy))
+    Some(Finding::new(&GM501, object, message).with_remedy(remedy))
 }
 
 /// The usual name of others for a built-in metric, which no rule serves.
@@ -124,43 +127,28 @@ fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
     let remedy = format!(
         "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"{target}\"}}}}}}: {meant} is served without a rule"
     );
-    Finding::new(&GM501, object, message, remedy).with_severity(severity)
+    let finding = Finding::new(&GM501, object, message).with_remedy(remedy);
+    finding.with_severity(severity)
 }
 
 /// What the controller's conditions say. A missing value that another finding explains is not
 /// reported.
 fn health(object: &str, hpa: &Hpa, flags: &ControllerFlags, is_explained: bool) -> Option<Finding> {
     let health = Health::of(hpa);
-    let finding = |code, remedy: &str| Some(Finding::new(code, object, health.to_string(), remedy));
-    match &health {
-        Health::NoScale(_) => finding(&GM515, &explain(hpa)),
-        Health::NoMetric(_) if !is_explained => finding(&GM515, &explain(hpa)),
-        Health::MetricsMissing(_) if !is_explained => {
-            Some(finding(&GM515, &explain(hpa))?.with_severity(Severity::Warning))
-        }
-        Health::AtMaximum { .. } => finding(
-            &GM516,
-            "raise maxReplicas or the target, if there are GPUs for more replicas",
-        ),
-        Health::SwitchedOff if hpa.min > 0 || flags.records_zero() => {
-            // With a minimum above zero this is how scaling is switched off.
-            let severity = if hpa.min > 0 {
-                Severity::Info
-            } else {
-                Severity::Warning
-            };
-            let remedy = "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself";
-            Some(finding(&GM509, remedy)?.with_severity(severity))
-        }
-        _ => None,
-    }
-}
-
-fn explain(hpa: &Hpa) -> String {
-    format!(
-        "run kubectl gpu-metrics explain hpa {}/{}",
-        hpa.namespace, hpa.name
-    )
+    let (code, severity) = match &health {
+        Health::NoScale(_) => (&GM515, Severity::Error),
+        Health::NoMetric(_) if !is_explained => (&GM515, Severity::Error),
+        Health::MetricsMissing(_) if !is_explained => (&GM515, Severity::Warning),
+        Health::AtMaximum { .. } => (&GM516, Severity::Warning),
+        // With a minimum above zero this is how scaling is switched off.
+        Health::SwitchedOff if hpa.min > 0 => (&GM509, Severity::Info),
+        Health::SwitchedOff if flags.records_zero() => (&GM509, Severity::Warning),
+        _ => return None,
+    };
+    let finding = Finding::new(code, object, health.to_string()).with_severity(severity);
+    let place = format!("{}/{}", hpa.namespace, hpa.name);
+    let remedy = finding.remedy.replace("NAMESPACE/NAME", &place);
+    Some(finding.with_remedy(remedy))
 }
 
 /// The versions that Kubernetes removed, and the minor version without them.
@@ -178,17 +166,11 @@ pub fn refused(
     let version = version.unwrap_or_default();
     let removed = REMOVED.iter().find(|(old, _)| *old == version);
     let is_gone = removed.filter(|(_, since)| minor.is_none_or(|minor| minor >= *since));
-    let (message, remedy) = match (is_gone, error) {
-        (Some((_, since)), _) => (
-            format!("{version} is not served since Kubernetes 1.{since}"),
-            "write apiVersion: autoscaling/v2, and its fields",
-        ),
-        (None, Some(error)) => (error.to_owned(), "correct what the message names"),
+    let message = match (is_gone, error) {
+        (Some((_, since)), _) => format!("{version} is not served since Kubernetes 1.{since}"),
+        (None, Some(error)) => error.to_owned(),
         (None, None) if removed.is_some() || version == "autoscaling/v2" => return None,
-        (None, None) => (
-            format!("apiVersion {version:?} has no HorizontalPodAutoscaler"),
-            "write apiVersion: autoscaling/v2",
-        ),
+        (None, None) => format!("apiVersion {version:?} has no HorizontalPodAutoscaler"),
     };
-    Some(Finding::new(&GM518, object, message, remedy))
+    Some(Finding::new(&GM518, object, message))
 }

@@ -87,23 +87,27 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of the code's own severity.
-    pub fn new(
-        code: &Code,
-        object: impl Into<String>,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    /// A finding of the code's own severity and remedy.
+    pub fn new(code: &Code, object: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.id.into(),
             severity: code.severity,
             object: object.into(),
             message: message.into(),
-            remedy: remedy.into(),
+            remedy: code.remedy.into(),
             command: None,
             url: code.url.into(),
             file: None,
             consequences: Vec::new(),
+        }
+    }
+
+    /// The same with the remedy of this case.
+    #[must_use]
+    pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
+        Self {
+            remedy: remedy.into(),
+            ..self
         }
     }
 

@@ -10,16 +10,14 @@ use apimachinery::time::Timestamp;
 pub fn certificate(why: &str) -> Finding {
     let message =
         format!("{why}. The server keeps the current certificate, and has none after a restart");
-    let remedy = "correct what the message names";
-    Finding::new(&GM105, "serving certificate", message, remedy)
+    Finding::new(&GM105, "serving certificate", message)
 }
 
 /// The finding that a changed configuration file is rejected.
 #[must_use]
 pub fn configuration(path: &str, why: &str) -> Finding {
     let message = format!("{why}. The server keeps the current configuration until a restart");
-    let remedy = "correct what the message names: the file is read again within seconds";
-    Finding::new(&GM603, format!("File {path}"), message, remedy)
+    Finding::new(&GM603, format!("File {path}"), message)
 }
 
 /// The finding that a query of a rule gives no values. `key` is its place in the
@@ -30,5 +28,5 @@ pub fn rule(key: &str, fault: &str, since: Timestamp, query: &str, remedy: &str)
     if !query.is_empty() {
         message.push_str(&format!("; the query is {query}"));
     }
-    Finding::new(&GM604, key, message, remedy)
+    Finding::new(&GM604, key, message).with_remedy(remedy)
 }

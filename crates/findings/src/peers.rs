@@ -70,9 +70,7 @@ pub fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Option<Fi
         let others = listed(others.map(|other| format!("{}/{}", other.namespace, other.name)));
         let same = (!others.is_empty()).then(|| format!("{others} scales the same"));
         let message = format!("{}: none of them scales", told.map(str::to_owned).or(same)?);
-        let remedy =
-            "delete one, or give the pods of each target labels that no other selector matches";
-        Some(Finding::new(&GM507, hpa.to_string(), message, remedy))
+        Some(Finding::new(&GM507, hpa.to_string(), message))
     });
     found.collect()
 }
@@ -85,5 +83,5 @@ fn beside_keda(hpa: &Hpa, scaled_object: &ScaledObject) -> Finding {
         own_hpa(scaled_object),
     );
     let remedy = "delete one of the two; a ScaledObject can read this server's metrics through a trigger of type metrics-api: docs/migrate/keda.md";
-    Finding::new(&GM507, hpa.to_string(), message, remedy)
+    Finding::new(&GM507, hpa.to_string(), message).with_remedy(remedy)
 }

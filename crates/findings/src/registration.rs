@@ -68,8 +68,8 @@ impl Registered {
         service.is_some_and(|it| has_label(&it.metadata))
     }
 
-    fn finding(&self, code: &Code, message: impl Into<String>, remedy: &str) -> Finding {
-        Finding::new(code, format!("APIService {}", self.name), message, remedy)
+    fn finding(&self, code: &Code, message: impl Into<String>) -> Finding {
+        Finding::new(code, format!("APIService {}", self.name), message)
     }
 }
 
@@ -172,20 +172,18 @@ fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Fi
         _ => "which is not gpu-metrics-apiserver",
     };
     let message = format!("refers to Service {namespace}/{name}, {how}");
-    let finding = |remedy| registered.finding(&GM101, message, remedy);
+    let finding = registered.finding(&GM101, message);
     if pre {
         let remedy = "no action is needed before the installation: docs/migrate/prometheus-adapter.md and docs/migrate/keda.md say how to replace it, and what differs";
-        return finding(remedy).with_severity(Severity::Info);
+        return finding.with_remedy(remedy).with_severity(Severity::Info);
     }
     let Some(reference) = home.and_then(Registered::reference) else {
-        return finding(
-            "migrate by docs/migrate/prometheus-adapter.md, or from KEDA by docs/migrate/keda.md: until then the other server stays in use",
-        );
+        return finding;
     };
     if registered.name.ends_with(".external.metrics.k8s.io") && name.contains("keda") {
         // The command would stop every ScaledObject.
         let remedy = "no action is needed: KEDA serves external metrics, and this server serves the others; to replace KEDA, follow docs/migrate/keda.md";
-        return finding(remedy).with_severity(Severity::Info);
+        return finding.with_remedy(remedy).with_severity(Severity::Info);
     }
     let remedy = "no action is needed if the other server should keep the group (KEDA: docs/migrate/keda.md); otherwise remove the group from the tool that installs the other server, and point the APIService to this server";
     let patch = quoted(&json!({"spec": {"service": reference}}));
@@ -193,7 +191,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Fi
         "kubectl patch apiservice {} --type=merge -p {patch}",
         registered.name
     );
-    finding(remedy).with_command(command)
+    finding.with_remedy(remedy).with_command(command)
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
@@ -205,7 +203,9 @@ fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
             registered.name
         ),
     };
-    registered.finding(&GM102, "does not exist", &remedy)
+    registered
+        .finding(&GM102, "does not exist")
+        .with_remedy(remedy)
 }
 
 /// Findings about an APIService that leads to the server.
@@ -216,7 +216,7 @@ fn own(registered: &Registered) -> Vec<Finding> {
         let message =
             "insecureSkipTLSVerify: kube-apiserver does not verify the server's certificate";
         let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
-        let finding = registered.finding(&GM103, message, remedy);
+        let finding = registered.finding(&GM103, message).with_remedy(remedy);
         finding.with_severity(Severity::Warning)
     });
     unavailable(registered)
@@ -227,17 +227,21 @@ fn own(registered: &Registered) -> Vec<Finding> {
 
 fn unavailable(registered: &Registered) -> Option<Finding> {
     if let Some(failure) = &registered.failure {
-        return Some(registered.finding(&GM102, failure, remedy(failure)));
+        return Some(
+            registered
+                .finding(&GM102, failure)
+                .with_remedy(remedy(failure)),
+        );
     }
     let condition = registered.available().filter(|it| it.status != "True")?;
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {
-        let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there; KEDA's operator overwrites it unless it runs with --enable-apiservice-patching=false";
-        return Some(registered.finding(&GM103, message, remedy));
+        return Some(registered.finding(&GM103, message));
     }
     let message = format!("{reason}: {message}");
-    Some(registered.finding(&GM102, &*message, remedy(&message)))
+    let remedy = remedy(&message);
+    Some(registered.finding(&GM102, message).with_remedy(remedy))
 }
 
 /// The last column of the first row of the manual's table with words of the condition: its
@@ -256,5 +260,5 @@ fn remedy(condition: &str) -> &'static str {
             .any(|words| condition.contains(words))
             .then_some(remedy)
     });
-    rows.next().unwrap_or("see the log of the server")
+    rows.next().unwrap_or(GM102.remedy)
 }

@@ -132,11 +132,10 @@ impl Account {
         if missing.is_empty() {
             return None;
         }
-        let remedy = "apply manifests/rbac.yaml, with the names of your installation; with the chart run helm upgrade with --reuse-values (rbac.create: true)";
         let account = format!("ServiceAccount {}", self.place(of).join("/"));
         let is_of_manifest = of.service == NAME && of.namespace == NAMESPACE;
         let command = is_of_manifest.then(|| "kubectl apply -f manifests/rbac.yaml".to_owned());
-        Some(Finding::new(self.code(), account, said(missing), remedy).with_command(command))
+        Some(Finding::new(self.code(), account, said(missing)).with_command(command))
     }
 }
 

@@ -154,7 +154,7 @@ fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
         _ => return None,
     };
     let message = format!("{name} is {what}, and the target is {text}");
-    Some(Finding::new(&GM505, object, message, remedy))
+    Some(Finding::new(&GM505, object, message).with_remedy(remedy))
 }
 
 /// A type of target with which the controller multiplies the replicas at each sync, or
@@ -188,7 +188,7 @@ fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Opti
             (message, format!("use {of_pods}"))
         }
     };
-    Some(Finding::new(&GM503, object, message, remedy))
+    Some(Finding::new(&GM503, object, message).with_remedy(remedy))
 }
 
 /// A target that the largest value does not exceed beyond the tolerance. The controller keeps
@@ -202,8 +202,7 @@ fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -
             "{name} is at most {}: with a target of {} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
             milli_text(most), milli_text(target), most as f64 / target as f64,
         );
-        let remedy = format!("write a target of {} or less", milli_text(most / 5 * 4));
-        Finding::new(&GM504, object, message, remedy)
+        Finding::new(&GM504, object, message)
     })
 }
 

@@ -58,8 +58,7 @@ pub fn unscheduled(pods: &[Pod], gpus: &GpuResources, now: Timestamp) -> Vec<Fin
             "{} replicas cannot start: the scheduler has found no node for up to {waits}: {}",
             it.count, it.told
         );
-        let remedy = "free GPUs, add nodes, or correct what the scheduler names";
-        Finding::new(&GM517, object, message, remedy)
+        Finding::new(&GM517, object, message)
     });
     found.collect()
 }
@@ -124,7 +123,7 @@ pub fn not_created(deployment: &Deployment) -> Option<Finding> {
     let message = format!("{missing} of {wanted} replicas cannot start: {told}");
     let remedy =
         "raise the quota or correct what the message names, or lower maxReplicas of the HPA";
-    Some(Finding::new(&GM517, object, message, remedy))
+    Some(Finding::new(&GM517, object, message).with_remedy(remedy))
 }
 
 /// The holders of idle GPUs, the most first: `18 GPUs that pods hold are idle: …`. `pods` are the

@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn the_cause_of_missing_data_is_not_a_finding_about_the_server_itself() {
-        let own = Finding::new(&GM105, "server", "the certificate ends", "renew it");
-        let away = Finding::new(&GM301, "Prometheus", "no answer", "start it");
+        let own = Finding::new(&GM105, "server", "the certificate ends");
+        let away = Finding::new(&GM301, "Prometheus", "no answer").with_remedy("start it");
         let of = |items: &[Finding]| {
             let list = FindingList {
                 items: items.to_vec(),

@@ -260,7 +260,7 @@ impl Provider for Fixture {
     }
 
     fn findings(&self) -> Arc<Report> {
-        let found = Finding::new(&GM408, "dcgm-exporter", "\"silent\"", "look");
+        let found = Finding::new(&GM408, "dcgm-exporter", "\"silent\"").with_remedy("look");
         Arc::new(Report {
             findings: vec![found],
             skipped: [unseen("so it is", "mend it")].into(),

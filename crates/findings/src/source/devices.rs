@@ -91,7 +91,7 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
             "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); list the names that exist: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
         )
     };
-    let finding = Finding::new(&GM401, GPUS, message, remedy);
+    let finding = Finding::new(&GM401, GPUS, message).with_remedy(remedy);
     Some(finding.with_severity(field.severity))
 }
 
@@ -125,13 +125,13 @@ fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
             "no GPU of {} is reported with the pod that holds it: running pods with GPUs and without values: {count}",
             listed(nodes)
         );
-        let claims = match with_claims {
-            true => "set KUBERNETES_ENABLE_DRA=true (pods have resource claims), ",
-            false => "",
-        };
-        let remedy = format!(
-            "{claims}set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels"
-        );
-        Finding::new(&GM402, GPUS, message, remedy)
+        let finding = Finding::new(&GM402, GPUS, message);
+        match with_claims {
+            true => {
+                let claims = "set KUBERNETES_ENABLE_DRA=true (pods have resource claims)";
+                finding.with_remedy(format!("{claims}, {}", GM402.remedy))
+            }
+            false => finding,
+        }
     })
 }

@@ -47,8 +47,7 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
             "there are no samples of GPUs that pods hold ({}): these pods have no values",
             listed(places)
         );
-        let remedy = "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter";
-        Finding::new(&GM408, EXPORTERS, message, remedy)
+        Finding::new(&GM408, EXPORTERS, message)
     })
 }
 
@@ -63,7 +62,7 @@ fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
             "exporters answer, but no reading of a busy GPU has changed for ten minutes ({}): these GPUs are treated as missing",
             listed(places)
         );
-        Finding::new(&GM409, EXPORTERS, message, "restart dcgm-exporter there")
+        Finding::new(&GM409, EXPORTERS, message)
     })
 }
 
@@ -87,7 +86,6 @@ fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
             "no dcgm-exporter runs on {}: the GPUs there are treated as missing",
             listed(nodes)
         );
-        let remedy = "allow its DaemonSet to run there: check nodeSelector and tolerations";
-        Finding::new(&GM412, EXPORTERS, message, remedy)
+        Finding::new(&GM412, EXPORTERS, message)
     })
 }

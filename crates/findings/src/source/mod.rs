@@ -71,14 +71,13 @@ pub fn unanswered<'n>(
     };
     let since = since.whole_second().date();
     let message = format!("queries{of} have failed since {since} ({how}){others}");
-    Finding::new(&GM301, server, message, remedy)
+    Finding::new(&GM301, server, message).with_remedy(remedy)
 }
 
 /// The report if Prometheus answers but has no GPU series; `why` is the message.
 #[must_use]
 pub fn without_series(why: &str) -> Report {
-    let remedy = "search for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
-    let finding = Finding::new(&GM401, PROMETHEUS, why, remedy);
+    let finding = Finding::new(&GM401, PROMETHEUS, why);
     alone(finding, "there are no series")
 }
 

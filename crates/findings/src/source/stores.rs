@@ -33,8 +33,7 @@ fn late(seen: PolledSource<'_>) -> Vec<Finding> {
             "samples can be read {} after the time that they have: values are late by this time, and so are the decisions of autoscalers",
             span(lag_ms)
         );
-        let remedy = "compare the timestamps with up of the same job: if up is on time, the exporter writes its own (set honor_timestamps: false); otherwise check what is between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
-        Finding::new(&GM302, of_job(job), message, remedy)
+        Finding::new(&GM302, of_job(job), message)
     });
     found.collect()
 }
@@ -51,7 +50,7 @@ fn clock(seen: PolledSource<'_>) -> Option<Finding> {
             "its clock is {} {way} this server's: values are late by this time, or expire earlier",
             span(seen.skew_ms.abs())
         );
-        Finding::new(&GM303, PROMETHEUS, message, "set both clocks by NTP")
+        Finding::new(&GM303, PROMETHEUS, message)
     })
 }
 
@@ -76,8 +75,7 @@ fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
             ),
         };
         let message = format!("the store holds series of several clusters{named}{strange}");
-        let remedy = "set prometheus.matchers to the labels of this server's cluster";
-        Finding::new(&GM304, PROMETHEUS, message, remedy)
+        Finding::new(&GM304, PROMETHEUS, message)
     })
 }
 
@@ -90,8 +88,7 @@ fn units(seen: PolledSource<'_>) -> Vec<Finding> {
     let jobs: BTreeSet<&str> = sources.map(|source| &*source.job).collect();
     let found = jobs.into_iter().map(|job| {
         let message = "the unit of utilisation is unknown, because values between 0 and 1 arrive where percents are expected: readings are treated as unknown";
-        let remedy = "let all exporters send percents, or set gpu.percentAsRatio to true if all send 0 to 1, to false if such percents are right";
-        Finding::new(&GM413, of_job(job), message, remedy)
+        Finding::new(&GM413, of_job(job), message)
     });
     found.collect()
 }

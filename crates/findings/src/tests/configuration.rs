@@ -69,7 +69,10 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
     let controller = lacks(Account::Autoscaler, &installed, |_| true).unwrap();
     assert_eq!(
         (&*controller.code, &*controller.object),
-        ("GM202", "ServiceAccount kube-system/horizontal-pod-autoscaler")
+        (
+            "GM202",
+            "ServiceAccount kube-system/horizontal-pod-autoscaler"
+        )
     );
     // The manifests can be applied again as they are.
     let found = lacks(Account::Server, &of_manifests(), |_| true).unwrap();

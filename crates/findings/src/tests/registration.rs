@@ -234,9 +234,15 @@ fn gm102_is_also_a_missing_apiservice_of_a_group_without_another() {
         assert_eq!(found.len(), usize::from(is_found), "{found:?}");
         assert!(found.iter().all(|it| it.code == "GM102"));
     }
-    let all = [registered(&json!({}), &fine()), absent("v1beta1.external.metrics.k8s.io")];
+    let all = [
+        registered(&json!({}), &fine()),
+        absent("v1beta1.external.metrics.k8s.io"),
+    ];
     let remedy = &registration::check(&all, false)[0].remedy;
-    for said in ["helm upgrade", "document of v1beta1.external.metrics.k8s.io in"] {
+    for said in [
+        "helm upgrade",
+        "document of v1beta1.external.metrics.k8s.io in",
+    ] {
         assert!(remedy.contains(said), "{remedy}");
     }
 }

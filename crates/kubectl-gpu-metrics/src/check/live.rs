@@ -18,8 +18,8 @@ use crate::values::{CUSTOM, FindingList, INSTALL, List, NO_FINDINGS};
 use cluster_checks::paths::{minor_version, within};
 use cluster_checks::{Inspection, ReadAnswer, ServerService};
 
-use super::files::Served;
 use super::CheckArgs;
+use super::files::Served;
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";

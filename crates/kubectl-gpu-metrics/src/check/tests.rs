@@ -174,7 +174,7 @@ fn manifests_that_kube_apiserver_refuses_are_errors_and_scaled_objects_are_not_c
 
 #[test]
 fn what_follows_from_a_cause_is_below_it() {
-    let finding = |code: &codes::Code, message: &str| Finding::new(code, "a", message, "mend it");
+    let finding = |code: &codes::Code, message: &str| Finding::new(code, "a", message);
     let mut report = Report {
         findings: vec![
             finding(&codes::GM103, "x509"),
