@@ -78,16 +78,12 @@ fn inventory(objects: &WatchedObjects) -> (Inventory, BTreeSet<KindName>) {
     let departed = departed.filter_map(|(key, pod)| walk.pod(key, pod));
     let departed = departed.collect();
     walk.add_idle();
-    let exporters = objects.pods.pods().filter(|it| it.exporter.is_some());
-    let exporter_nodes = exporters.filter_map(|it| it.pod.node.clone());
-    let exporter_nodes: BTreeSet<Arc<str>> = exporter_nodes.collect();
     let exporters = objects.pods.pods();
     let inventory = Inventory {
         authority: InventoryOrigin::Cluster,
         listed: objects.listed,
         pods,
         departed,
-        exporter_nodes: exporter_nodes.into_iter().collect(),
         exporters: exporters.filter_map(|it| it.exporter.clone()).collect(),
         namespaces: cluster_objects(&objects.namespaces),
         nodes: cluster_objects(&objects.nodes),

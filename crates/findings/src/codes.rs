@@ -67,14 +67,12 @@ codes! {
             "set prometheus.matchers to the labels of this server's cluster",
         GM401 Error "a field of DCGM is missing":
             "search for the series: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})",
-        GM402 Error "series do not name the pod":
-            "set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
+        GM402 Error "no series names the pods of a node":
+            "let dcgm-exporter run there (nodeSelector, tolerations), set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
         GM408 Error "GPUs that pods hold have no samples":
             "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter",
         GM409 Error "the readings of an exporter do not change":
             "restart dcgm-exporter there",
-        GM412 Warning "a node with GPU pods has no exporter":
-            "allow its DaemonSet to run there: check nodeSelector and tolerations",
         GM413 Error "the unit of utilisation is unknown":
             "let all exporters send percents, or set gpu.percentAsRatio to true if all send 0 to 1, to false if such percents are right",
     }

@@ -227,30 +227,21 @@ impl Report {
     /// Puts what follows from a cause under it, and causes before other findings of their
     /// severity.
     pub fn fold(&mut self) {
-        let all = std::mem::take(&mut self.findings);
-        let has = |code: &Code| {
-            let mut all = all.iter();
-            all.any(|it| it.code == code.id && it.severity == Severity::Error)
-        };
-        let causes = codes::CAUSES.iter().filter(|(cause, _)| has(cause));
-        let causes: Vec<_> = causes.collect();
-        let mut folded = Vec::new();
-        for finding in all {
-            let follows = |followers: &[&Code]| followers.iter().any(|it| it.id == finding.code);
-            match causes.iter().find(|(_, followers)| follows(followers)) {
-                Some((cause, _)) => folded.push((cause.id, finding)),
-                None => self.findings.push(finding),
+        for (cause, followers) in codes::CAUSES {
+            let all = std::mem::take(&mut self.findings).into_iter();
+            let follows = |it: &Finding| followers.iter().any(|of| of.id == it.code);
+            let (below, mut rest): (Vec<_>, Vec<_>) = all.partition(follows);
+            let is_cause =
+                |it: &&mut Finding| it.code == cause.id && it.severity == Severity::Error;
+            match rest.iter_mut().find(is_cause) {
+                Some(cause) => cause.consequences.extend(below),
+                None => rest.extend(below),
             }
+            self.findings = rest;
         }
-        for (cause, finding) in folded {
-            let mut findings = self.findings.iter_mut();
-            match findings.find(|it| it.code == cause) {
-                Some(of) => of.consequences.push(finding),
-                None => self.findings.push(finding),
-            }
-        }
-        self.findings
-            .sort_by_key(|it| (Reverse(it.severity), it.consequences.is_empty()));
+        self.sort();
+        let order = |it: &Finding| (Reverse(it.severity), it.consequences.is_empty());
+        self.findings.sort_by_key(order);
     }
 }
 

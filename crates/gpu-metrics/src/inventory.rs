@@ -177,8 +177,6 @@ pub struct Inventory {
     /// Departed pods in their last state, kept while their readings may count. Sorted by
     /// namespace, name and departure, the latest first.
     pub departed: Vec<Pod>,
-    /// Nodes with an exporter's pod, running or not; sorted.
-    pub exporter_nodes: Vec<Arc<str>>,
     /// The exporters' pods, sorted by namespace and name.
     pub exporters: Vec<ExporterPod>,
     /// Namespaces, sorted by name.

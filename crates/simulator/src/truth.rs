@@ -129,12 +129,10 @@ impl Fleet {
         let mut namespaces = self.orchestrator.workloads.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();
-        let (exporters, exporter_nodes) = self.exporter_pods();
         Inventory {
             authority: InventoryOrigin::Cluster,
             departed: self.departed(at),
-            exporter_nodes,
-            exporters,
+            exporters: self.exporter_pods(),
             pods,
             namespaces: namespaces.iter().map(|name| self.namespace(name)).collect(),
             nodes: self.node_objects(),
@@ -177,7 +175,7 @@ impl Fleet {
         pods.map(|(_, pod)| self.pod(pod, at)).collect()
     }
 
-    fn exporter_pods(&self) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+    fn exporter_pods(&self) -> Vec<ExporterPod> {
         let host = |instance: &str| Some(instance.split_once(':')?.0.into());
         let pods = self.exporters.iter().map(|exporter| ExporterPod {
             namespace: exporter.namespace.into(),
@@ -189,11 +187,7 @@ impl Fleet {
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
         });
-        let nodes = self.exporters.iter().map(|it| self.node_name(it.node));
-        let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
-        nodes.sort();
-        nodes.dedup();
-        (pods, nodes)
+        pods
     }
 
     /// A pod in its state at a time.

@@ -1,20 +1,15 @@
-//! Findings about GPUs without values: they are silent, frozen, or have no exporter.
+//! Findings about GPUs without values: they are silent or frozen.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::Finding;
-use super::super::codes::{GM408, GM409, GM412};
+use super::super::codes::{GM408, GM409};
 use super::super::names::listed;
 use super::{EXPORTERS, PolledSource, place};
 use gpu_metrics::absence::Cause;
-use gpu_metrics::inventory::InventoryOrigin;
 
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    found.extend(silent(seen));
-    found.extend(frozen(seen));
-    found.extend(without_exporter(seen));
-    found
+    silent(seen).into_iter().chain(frozen(seen)).collect()
 }
 
 /// Held GPUs without samples: exporters without any, and single GPUs of others.
@@ -63,29 +58,5 @@ fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
             listed(places)
         );
         Finding::new(&GM409, EXPORTERS, message)
-    })
-}
-
-/// Nodes that run pods with GPUs and have no exporter: these GPUs are missing.
-fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
-    let layout = &seen.snapshot.layout;
-    let inventory = &layout.inventory;
-    if inventory.authority != InventoryOrigin::Cluster || inventory.exporter_nodes.is_empty() {
-        return None;
-    }
-    let running = inventory
-        .pods
-        .iter()
-        .filter(|pod| pod.gpus > 0 && pod.is_live() && pod.running_since.is_some());
-    let mut nodes: BTreeSet<&str> = running.filter_map(|pod| pod.node.as_deref()).collect();
-    for node in &inventory.exporter_nodes {
-        nodes.remove(node.as_ref());
-    }
-    (!nodes.is_empty()).then(|| {
-        let message = format!(
-            "no dcgm-exporter runs on {}: the GPUs there are treated as missing",
-            listed(nodes)
-        );
-        Finding::new(&GM412, EXPORTERS, message)
     })
 }

@@ -63,6 +63,11 @@ A job=dcgm instance=i Hostname=node-1: 40,41*13
 C pC job=dcgm instance=j Hostname=node-2: 40,41*13
 = GM402 no GPU of node-1 is
 
+# GM402 names a node without series
+window 60; pods pA pB pC; nodes node-2; node pC node-2; running 0
+A pA job=dcgm instance=i Hostname=node-1: 40,41*13
+= GM402 no GPU of node-2 is & values: 1
+
 # owners in exported_pod are no fault
 window 60; pods pA pB
 A job=dcgm instance=i exported_namespace=n exported_pod=pA: 40,41*13
@@ -91,12 +96,6 @@ window 60; pods pA pB
 A pA job=dcgm instance=i Hostname=node-1: 40 41 40 41 40
 B pB job=dcgm instance=i Hostname=node-1: 40,41*13
 = GM408 (A of i on node-1)
-
-# GM412 names nodes of GPU pods without an exporter
-window 60; pods pA pB; running 0; exporters node-2
-A pA job=dcgm instance=iA Hostname=node-1: 40,41*13
-B pB job=dcgm instance=iB Hostname=node-1: 40,41*13
-= GM412 node-1
 
 # GM413 is about values between 0 and 1 where percents are expected
 window 60; pods pA pB

@@ -284,7 +284,6 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
             let told = ((*address).into(), (*node).into());
             inventory.node_addresses.push(told);
         }
-        (["exporters", node], _) => inventory.exporter_nodes = vec![(*node).into()],
         (["namespaces", "none"], _) => inventory.namespaces.clear(),
         (["created", secs], _) => {
             let since = Some(at(number(secs)));
