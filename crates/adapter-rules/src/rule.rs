@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, regex};
-use super::query::QueryTemplate;
+use super::query::{QueryTemplate, QueryValues};
 use super::raw::{self, Text, without_alias};
 use super::resource::{ResourceRule, ResourceRules};
 use apimachinery::duration::parse_duration;
@@ -26,7 +26,7 @@ pub struct Rule {
     /// which have further matchers in `metricsQuery`.
     pub matchers: Vec<String>,
     /// Whether an external metric covers only series of its namespace.
-    pub(crate) namespaced: bool,
+    pub namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
     pub(super) query: Option<QueryTemplate>,
@@ -41,6 +41,20 @@ impl Rule {
     pub fn metrics_query(&self) -> Arc<str> {
         let query = self.query.as_ref();
         query.map_or_else(Arc::default, |query| Arc::clone(&query.text))
+    }
+
+    /// `metricsQuery` for a request with this matcher, or without any; empty if it has none.
+    #[must_use]
+    pub fn example(&self, matcher: Option<&str>) -> String {
+        let values = QueryValues {
+            series: "series",
+            matchers: matcher.map(str::to_owned).into_iter().collect(),
+            group_by: vec!["label".to_owned()],
+            ..QueryValues::default()
+        };
+        let query = self.query.as_ref();
+        let query = query.and_then(|it| it.render(|field| values.print(field)));
+        query.unwrap_or_default()
     }
 
     /// The metric's name for a series. `None`: the rule does not cover the series.

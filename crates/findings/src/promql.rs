@@ -1,34 +1,4 @@
-//! Faults of a rule's queries that need no store: what is left when the template is filled in
-//! is checked for its brackets, quotes and commas.
-
-/// Fills in a template for a request with this list of matchers.
-fn filled(template: &str, matchers: &str) -> String {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("<<") {
-        let (action, behind) = after.split_once(">>").unwrap_or((after, ""));
-        text.push_str(before);
-        text.push_str(match action.trim() {
-            ".LabelMatchers" => matchers,
-            ".Series" => "series",
-            _ => "label",
-        });
-        rest = behind;
-    }
-    text + rest
-}
-
-/// The fault of a query's template, with the request that shows it. `always_matches`: each
-/// request has a matcher.
-pub(super) fn fault_of_template(template: &str, always_matches: bool) -> Option<String> {
-    if let Some(fault) = fault(&filled(template, r#"namespace="a""#)) {
-        return Some(fault);
-    }
-    let fault = fault(&filled(template, "")).filter(|_| !always_matches)?;
-    Some(format!(
-        "{fault} when a request has no selector, because <<.LabelMatchers>> is empty then: put it last"
-    ))
-}
+//! Faults of a query that need no store: its brackets, quotes and commas are checked.
 
 /// What Prometheus refuses in a query.
 pub(super) fn fault(query: &str) -> Option<String> {

@@ -1,6 +1,8 @@
 //! Rights, and configuration files.
 
-use serde_json::json;
+use adapter_rules::raw::RuleEntry;
+use adapter_rules::rule::Rules;
+use serde_json::{Value, json};
 
 use crate::rights::{Account, Installed, Right};
 use crate::{Severity, config};
@@ -80,78 +82,80 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
     assert_eq!(found.command.as_deref(), Some(command));
 }
 
+fn found_in(list: &str, rule: &Value) -> Vec<String> {
+    let raw: Vec<RuleEntry> = serde_saphyr::from_str(&json!([rule]).to_string()).unwrap();
+    let rules = Rules::resolve(list, &raw).usable;
+    let found = config::rule("File a", &rules[0], list == "externalRules");
+    assert!(found.iter().all(|it| it.code == "GM601"));
+    found.into_iter().map(|it| it.message).collect()
+}
+
 #[test]
-fn gm601_is_about_skipped_rules_and_misleading_queries() {
-    let rule = |query: &str| json!({"seriesQuery": "a", "metricsQuery": query});
+fn gm601_is_about_misleading_queries() {
     let series = "<<.Series>>{<<.LabelMatchers>>}";
-    for (list, rules, count) in [
-        (
-            "rules",
-            vec![rule(&format!("sum({series}) by (<<.GroupBy>>)"))],
-            0,
-        ),
-        ("rules", vec![rule(series)], 0),
-        ("rules", vec![rule(&format!("sum({series})"))], 1),
-        ("rules", vec![rule("sum(<<.Series>>) by (<<.GroupBy>>)")], 1),
-        ("rules", vec![rule("sum(<<.Series>>)")], 2),
-        ("externalRules", vec![rule(&format!("sum({series})"))], 0),
+    for (list, query, count) in [
+        ("rules", format!("sum({series}) by (<<.GroupBy>>)"), 0),
+        ("rules", series.to_owned(), 0),
+        ("rules", format!("sum({series})"), 1),
+        ("rules", "sum(<<.Series>>) by (<<.GroupBy>>)".to_owned(), 1),
+        ("rules", "sum(<<.Series>>)".to_owned(), 2),
+        ("externalRules", format!("sum({series})"), 0),
     ] {
-        let file = json!({list: rules});
-        let found = config::check("File a", &file, &[]);
-        assert_eq!(found.len(), count, "{file}: {found:?}");
-        assert!(found.iter().all(|it| it.code == "GM601"));
+        let rule = json!({"seriesQuery": "a", "metricsQuery": query});
+        let found = found_in(list, &rule);
+        assert_eq!(found.len(), count, "{rule}: {found:?}");
     }
-    let faults = ["rules[0] is odd".to_owned()];
-    assert_eq!(config::check("File a", &json!({}), &faults).len(), 1);
     let refused = config::refused("File a", "line 3");
     assert_eq!(refused.severity, Severity::Error);
 }
 
 #[test]
 fn gm601_is_about_queries_that_prometheus_refuses_and_counters_as_they_are() {
-    let by = "by (<<.GroupBy>>)";
     let external = |query: &str, namespaced: bool| {
-        json!({"externalRules": [{"seriesQuery": "q", "metricsQuery": query,
-            "resources": {"namespaced": namespaced}}]})
+        let rule = json!({"seriesQuery": "q", "metricsQuery": query,
+            "resources": {"namespaced": namespaced}});
+        ("externalRules", rule)
     };
-    let custom = |series: &str, query: &str| json!({"rules": [{"seriesQuery": series, "metricsQuery": query}]});
-    let after = format!("sum(<<.Series>>{{<<.LabelMatchers>>, queue=~\"a.*\"}}) {by}");
-    let before = format!("sum(<<.Series>>{{queue=~\"a.*\",<<.LabelMatchers>>}}) {by}");
-    let sum = format!("sum(<<.Series>>{{<<.LabelMatchers>>}}) {by}");
-    let rate = format!("sum(rate(<<.Series>>{{<<.LabelMatchers>>}}[2m])) {by}");
-    for (file, says) in [
+    let custom = |series: &str, query: &str| {
+        let query = format!("{query} by (<<.GroupBy>>)");
         (
-            external(&after, false),
+            "rules",
+            json!({"seriesQuery": series, "metricsQuery": query}),
+        )
+    };
+    let after = "sum(<<.Series>>{<<.LabelMatchers>>, queue=~\"a.*\"})";
+    let before = "sum(<<.Series>>{queue=~\"a.*\",<<.LabelMatchers>>})";
+    let sum = "sum(<<.Series>>{<<.LabelMatchers>>})";
+    let rate = "sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m]))";
+    for ((list, rule), says) in [
+        (
+            external(after, false),
             "a comma follows { when a request has no selector",
         ),
-        (external(&after, true), ""),
-        (external(&before, false), ""),
-        (custom("a", &after), ""),
+        (external(after, true), ""),
+        (external(before, false), ""),
+        (custom("a", after), ""),
         (
-            custom("{__name__=~\"^http_.*\",namespace!=\"\"", &sum),
+            custom("{__name__=~\"^http_.*\",namespace!=\"\"", sum),
             "seriesQuery: Prometheus refuses the query: a { is not closed",
         ),
-        (custom("a{b=\"{\\\"\"}", &sum), ""),
+        (custom("a{b=\"{\\\"\"}", sum), ""),
         (
-            custom(
-                "a",
-                "sum(<<.Series>>{<<.LabelMatchers>>}[2m) by (<<.GroupBy>>)",
-            ),
+            custom("a", "sum(<<.Series>>{<<.LabelMatchers>>}[2m)"),
             "a ) has no (",
         ),
-        (custom("a{b='c}", &sum), "a ' is not closed"),
+        (custom("a{b='c}", sum), "a ' is not closed"),
         (
-            custom("http_requests_total{pod!=\"\"}", &sum),
-            "http_requests_total has the name of a counter",
+            custom("http_requests_total{pod!=\"\"}", sum),
+            "the series has the name of a counter",
         ),
-        (custom("http_requests_total{pod!=\"\"}", &rate), ""),
+        (custom("http_requests_total{pod!=\"\"}", rate), ""),
     ] {
-        let found = config::check("File a", &file, &[]);
-        let said: Vec<&str> = found.iter().map(|it| it.message.as_str()).collect();
+        let said = found_in(list, &rule);
         let is_right = match says {
             "" => said.is_empty(),
             says => said.len() == 1 && said[0].contains(says),
         };
-        assert!(is_right, "{file}: {said:?}");
+        assert!(is_right, "{rule}: {said:?}");
     }
 }

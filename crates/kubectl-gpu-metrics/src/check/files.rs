@@ -218,16 +218,20 @@ impl<'f> Checks<'f> {
         let found = match Config::from_yaml(file, text, &Flags::default()) {
             Err(error) => vec![config::refused(object, &error.to_string())],
             Ok(read) => {
-                let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
-                let mut found = config::check(object, &raw, &read.warnings);
-                for rule in read.rules.usable.iter().chain(&read.external_rules.usable) {
-                    self.rules += 1;
-                    match metrics_of(rule) {
-                        Some((_, names)) if !names.is_empty() => self.names.extend(names),
-                        Some((series, _)) => {
-                            found.push(config::unmatched(object, &rule.place, series));
+                let warnings = read.warnings.iter();
+                let warnings = warnings.map(|it| config::warning(object, it));
+                let mut found: Vec<Finding> = warnings.collect();
+                for (rules, is_external) in [(&read.rules, false), (&read.external_rules, true)] {
+                    for rule in &rules.usable {
+                        self.rules += 1;
+                        found.extend(config::rule(object, rule, is_external));
+                        match metrics_of(rule) {
+                            Some((_, names)) if !names.is_empty() => self.names.extend(names),
+                            Some((series, _)) => {
+                                found.push(config::unmatched(object, &rule.place, series));
+                            }
+                            None => {}
                         }
-                        None => {}
                     }
                 }
                 found
