@@ -231,7 +231,7 @@ async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
 fn an_hpa_beside_a_scaled_object_is_found(lab: &Lab) {
     lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "50")]));
     let found = messages(lab, "GM507");
-    let words = format!("ScaledObject {TEAM}/{APP} scales the same");
+    let words = format!("{TEAM}/keda-hpa-{APP} scales the same");
     assert!(found.iter().any(|it| it.contains(&words)), "{found:?}");
     lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
     assert_eq!(messages(lab, "GM507"), [""; 0]);

@@ -5,7 +5,7 @@ pub mod paths;
 mod registration;
 mod rights;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -13,12 +13,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::error::CallError;
-use findings::codes::{Code, GM501, GM507, GM517, OF_HPAS};
+use findings::codes::{Code, GM501, GM517, OF_HPAS};
 use findings::hpa::ServedMetrics;
 use findings::peers;
 use findings::{Finding, Report, Skipped, starts};
@@ -247,34 +246,7 @@ impl<'c> Inspection<'c> {
         list
     }
 
-    /// The ScaledObjects of a namespace, or of all. Without KEDA the list is empty, and no
-    /// missing right is recorded.
-    async fn scaled_objects(&mut self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
-        const SERVED: &str = "/apis/keda.sh/v1alpha1";
-        let codes: &[&'static Code] = &[&GM507];
-        let whose = namespace.unwrap_or("all namespaces");
-        let what = format!("ScaledObjects of {whose}");
-        let list = self.resources(SERVED, &what, codes).await?;
-        if list.found().is_none() {
-            return Ok(Vec::new());
-        }
-        // Other annotations may be long: some tools store whole manifests in them.
-        let keep = |object: Value| {
-            let metadata = &object["metadata"];
-            let annotations = metadata["annotations"].as_object().into_iter().flatten();
-            let paused = annotations.filter(|(key, _)| key.starts_with(peers::PAUSED));
-            let annotations: BTreeMap<_, _> = paused.collect();
-            let [namespace, name] = ["namespace", "name"].map(|key| &metadata[key]);
-            json!({
-                "metadata": {"namespace": namespace, "name": name, "annotations": annotations},
-                "spec": object["spec"],
-            })
-        };
-        let path = format!("{SERVED}/{}scaledobjects", within(namespace));
-        self.list(&path, &what, codes, keep).await
-    }
-
-    /// Adds findings about the HPAs and ScaledObjects of one namespace, or of all.
+    /// Adds findings about the HPAs of one namespace, or of all.
     pub async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
@@ -300,13 +272,8 @@ impl<'c> Inspection<'c> {
                 Err(skipped) => _ = self.report.skipped.insert(skipped),
             }
         }
-        let scaled_objects = self.scaled_objects(namespace).await?;
         let found = &mut self.report.findings;
-        found.extend(
-            peers::ambiguous(&hpas, &scaled_objects)
-                .into_iter()
-                .flatten(),
-        );
+        found.extend(peers::ambiguous(&hpas).into_iter().flatten());
         let all = hpas.len();
         hpas.retain(findings::hpa::is_ours);
         let checked = format!(

@@ -86,7 +86,7 @@ codes! {
         GM505 Error "the target has another unit than the metric":
             "write the target in the unit of the metric",
         GM507 Error "two HPAs select the same pods":
-            "delete one, or give the pods of each target labels that no other selector matches",
+            "delete one (KEDA creates keda-hpa-NAME for ScaledObject NAME, which can read this server's metrics by a trigger of type metrics-api: docs/migrate/keda.md), or give the pods of each target labels that no other selector matches",
         GM509 Warning "an HPA at zero replicas cannot scale up":
             "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself",
         GM515 Error "the controller cannot compute the replicas":

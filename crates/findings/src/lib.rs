@@ -244,9 +244,3 @@ impl Report {
         self.findings.sort_by_key(order);
     }
 }
-
-/// The text at a JSON pointer of an object; empty: there is none.
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    let found = object.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default()
-}

@@ -274,7 +274,7 @@ impl<'f> Checks<'f> {
             report.findings.extend(found);
         }
         let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-        let conflicts = peers::ambiguous(&all, &[]).into_iter();
+        let conflicts = peers::ambiguous(&all).into_iter();
         for (conflict, (_, path)) in conflicts.zip(&hpas) {
             let found = conflict.map(|finding| in_file(finding, path));
             report.findings.extend(found);
