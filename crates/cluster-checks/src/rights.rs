@@ -69,7 +69,7 @@ async fn may(
     let access = Access::Resource {
         verb: right.verb.clone(),
         group: right.group.clone(),
-        version: right.version.to_owned(),
+        version: "*".to_owned(),
         resource: resource.to_owned(),
         subresource: subresource.to_owned(),
         namespace: right.namespace.clone(),

@@ -68,7 +68,7 @@ codes! {
         GM401 Error "a field of DCGM is missing":
             "search for the series: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})",
         GM402 Error "no series names the pods of a node":
-            "let dcgm-exporter run there (nodeSelector, tolerations), set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
+            "let dcgm-exporter run there (nodeSelector, tolerations), set DCGM_EXPORTER_KUBERNETES=true (and KUBERNETES_ENABLE_DRA=true if pods have resource claims), mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
         GM408 Error "GPUs that pods hold have no samples":
             "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter",
         GM409 Error "the readings of an exporter do not change":

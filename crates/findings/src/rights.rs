@@ -48,8 +48,6 @@ pub struct Right {
     pub verb: String,
     /// API group.
     pub group: String,
-    /// API version.
-    pub version: &'static str,
     /// Plural, with the subresource after a `/`.
     pub resource: String,
     pub namespace: String,
@@ -153,16 +151,15 @@ fn rights_of(rule: &PolicyRule, namespace: &str, of: &Installed) -> Vec<Right> {
     let groups = rule.api_groups.iter().flatten();
     let mut rights = Vec::new();
     for (group, resource) in groups.flat_map(|it| resources.iter().map(move |of| (it, of))) {
-        let (version, resource) = match &**group {
-            "custom.metrics.k8s.io" => ("v1beta2", "pods/gpu_memory_utilization"),
-            "external.metrics.k8s.io" => ("v1beta1", "gpu_memory_utilization"),
-            _ => ("v1", &**resource),
+        let resource = match &**group {
+            "custom.metrics.k8s.io" => "pods/gpu_memory_utilization",
+            "external.metrics.k8s.io" => "gpu_memory_utilization",
+            _ => &**resource,
         };
         for name in &names {
             rights.extend(rule.verbs.iter().map(|verb| Right {
                 verb: verb.clone(),
                 group: group.clone(),
-                version,
                 resource: resource.to_owned(),
                 namespace: namespace.to_owned(),
                 name: name.clone(),

@@ -1,6 +1,7 @@
 //! Replicas that cannot start: the scheduler finds no node for them, or they cannot be created.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec};
@@ -17,48 +18,29 @@ use gpu_metrics::resources::GpuResources;
 /// Seconds that a pod may wait for a node.
 const PATIENCE: i64 = 120;
 
-/// Pods with GPUs of one owner that wait for a node.
-struct Waiting<'p> {
-    count: usize,
-    /// The longest wait, in seconds.
-    seconds: i64,
-    /// The scheduler's text about the pod with this wait.
-    told: &'p str,
-}
-
 /// Pods with GPUs for which the scheduler has found no node for two minutes, by their owner.
 /// `now` is the cluster's time.
 #[must_use]
 pub fn unscheduled(pods: &[Pod], gpus: &GpuResources, now: Timestamp) -> Vec<Finding> {
-    let mut owners: BTreeMap<String, Waiting<'_>> = BTreeMap::new();
+    let mut owners: BTreeMap<String, Vec<(i64, &str)>> = BTreeMap::new();
     for pod in pods {
-        let Some((seconds, told)) = waits(pod, now) else {
-            continue;
-        };
         let has_gpus = pod.spec.as_ref().is_some_and(|it| has_gpus(it, gpus));
-        if !has_gpus || seconds < PATIENCE {
-            continue;
-        }
-        let (kind, name) = owner(pod).unwrap_or(("Pod", name(&pod.metadata)));
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let of_owner = owners.entry(format!("{kind} {namespace}/{name}"));
-        let waiting = of_owner.or_insert(Waiting {
-            count: 0,
-            seconds,
-            told,
-        });
-        waiting.count += 1;
-        if seconds > waiting.seconds {
-            (waiting.seconds, waiting.told) = (seconds, told);
+        let waits = waits(pod, now).filter(|(seconds, _)| has_gpus && *seconds >= PATIENCE);
+        if let Some(waits) = waits {
+            let (kind, name) = owner(pod).unwrap_or(("Pod", name(&pod.metadata)));
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let of_owner = owners.entry(format!("{kind} {namespace}/{name}"));
+            of_owner.or_default().push(waits);
         }
     }
-    let found = owners.into_iter().map(|(object, it)| {
-        let waits = format_duration(std::time::Duration::from_secs(it.seconds.unsigned_abs()));
+    let found = owners.into_iter().filter_map(|(object, waiting)| {
+        let (seconds, told) = waiting.iter().max_by_key(|(seconds, _)| seconds)?;
+        let longest = format_duration(Duration::from_secs(seconds.unsigned_abs()));
         let message = format!(
-            "{} replicas cannot start: the scheduler has found no node for up to {waits}: {}",
-            it.count, it.told
+            "{} replicas cannot start: the scheduler has found no node for up to {longest}: {told}",
+            waiting.len()
         );
-        Finding::new(&GM517, object, message)
+        Some(Finding::new(&GM517, object, message))
     });
     found.collect()
 }

@@ -57,7 +57,7 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
     if !field.signals.iter().all(is_answered) {
         return None;
     }
-    let (mut expected, mut without, mut mig, mut had) = (0, 0, 0, None);
+    let (mut expected, mut without, mut had) = (0, 0, None);
     for (device, times) in seen.devices() {
         let facts = &snapshot.layout.devices[device as usize];
         if facts.has_instances {
@@ -68,7 +68,6 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
         let is_fresh = |at: Timestamp| times.newest.millis() - at.millis() < times.fresh_ms;
         if !read.is_some_and(is_fresh) {
             without += 1;
-            mig += usize::from(facts.device.instance.is_some());
             had = had.max(read);
         }
     }
@@ -82,15 +81,9 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
         "GPUs without {}{since}: {without} of {expected}; {plain}, on MIG {profiling}, is not reported for them",
         field.name
     );
-    let remedy = if mig == without {
-        format!(
-            "they are MIG instances, which never have {plain}: add {profiling} to the exporter's list of counters"
-        )
-    } else {
-        format!(
-            "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); list the names that exist: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
-        )
-    };
+    let remedy = format!(
+        "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); list the names that exist: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
+    );
     let finding = Finding::new(&GM401, GPUS, message).with_remedy(remedy);
     Some(finding.with_severity(field.severity))
 }
@@ -118,20 +111,12 @@ fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
     });
     let nodes = pods.clone().filter_map(|it| it.pod.node.as_deref());
     let nodes: BTreeSet<&str> = nodes.collect();
-    let with_claims = pods.clone().any(|pod| pod.is_uncounted);
     let count = pods.count();
     (count > 0).then(|| {
         let message = format!(
             "no GPU of {} is reported with the pod that holds it: running pods with GPUs and without values: {count}",
             listed(nodes)
         );
-        let finding = Finding::new(&GM402, GPUS, message);
-        match with_claims {
-            true => {
-                let claims = "set KUBERNETES_ENABLE_DRA=true (pods have resource claims)";
-                finding.with_remedy(format!("{claims}, {}", GM402.remedy))
-            }
-            false => finding,
-        }
+        Finding::new(&GM402, GPUS, message)
     })
 }

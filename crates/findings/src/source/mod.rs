@@ -19,8 +19,6 @@ use gpu_metrics::absence::DeviceTimes;
 use gpu_metrics::line::Line;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics::source::Source;
-use gpu_metrics::store::LineTimes;
 
 /// The object of a finding that is about no particular object.
 pub const PROMETHEUS: &str = "Prometheus";
@@ -107,39 +105,12 @@ pub fn unread(skipped: &BTreeSet<Skipped>) -> Option<&Skipped> {
     skipped.iter().find(|it| it.codes.contains(GM401.id))
 }
 
-/// The times of a device's sample within F, and its source.
-struct HeardLine<'s> {
-    times: &'s LineTimes,
-    source: &'s Source,
-}
-
-impl<'s> PolledSource<'s> {
+impl PolledSource<'_> {
     /// The devices that are reported now.
     fn devices(self) -> impl Iterator<Item = (u32, DeviceTimes)> {
         let devices = (0..).take(self.snapshot.layout.devices.len());
         let times = devices.filter_map(move |it| Some((it, self.snapshot.times(it)?)));
         times.filter(|(_, times)| !times.is_silent())
-    }
-
-    /// The lines of a device that are reported now.
-    fn lines_of(self, device: u32) -> impl Iterator<Item = HeardLine<'s>> {
-        let (layout, frame) = (&self.snapshot.layout, &self.snapshot.frame);
-        let lines = layout.lines_of(device).iter().filter_map(move |row| {
-            let times = &frame.times[row.0 as usize];
-            Some(HeardLine {
-                times,
-                source: frame.sources.all().get(usize::from(times.source.0))?,
-            })
-        });
-        lines.filter(move |it| {
-            let age_ms = frame.now.millis() - it.source.lag_ms - it.times.newest.millis();
-            age_ms < it.times.fresh_ms
-        })
-    }
-
-    fn lines(self) -> impl Iterator<Item = HeardLine<'s>> {
-        let devices = (0..).take(self.snapshot.layout.devices.len());
-        devices.flat_map(move |device| self.lines_of(device))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304, GM413};
 use super::super::names::listed;
-use super::{HeardLine, PROMETHEUS, PolledSource, of_job, span};
+use super::{PROMETHEUS, PolledSource, of_job, span};
 
 /// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
 /// late by one poll, samples of remote write by some seconds more.
@@ -22,10 +22,12 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
 /// Jobs whose samples are late.
 fn late(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut late: BTreeMap<&str, i64> = BTreeMap::new();
-    for HeardLine { source, times, .. } in seen.lines() {
-        if source.lag_ms >= LATE_MS.max(times.scrape_ms) {
-            let known = late.entry(&source.job).or_default();
-            *known = source.lag_ms.max(*known);
+    for (device, times) in seen.devices() {
+        let line = seen.snapshot.newest_line(device);
+        let line = line.filter(|_| times.lag_ms >= LATE_MS.max(times.scrape_ms));
+        if let Some(line) = line {
+            let known = late.entry(&line.job).or_default();
+            *known = times.lag_ms.max(*known);
         }
     }
     let found = late.into_iter().map(|(job, lag_ms)| {
