@@ -67,8 +67,7 @@ impl Inspection<'_> {
         })
     }
 
-    /// Adds findings about the APIServices of resource metrics that lead to the server, or
-    /// led to it before.
+    /// Adds findings about the APIServices of resource metrics that lead to the server.
     pub async fn resource_registration(
         &mut self,
         home: Option<&ServerService>,

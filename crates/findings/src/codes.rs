@@ -80,7 +80,7 @@ codes! {
         GM501 Error "the metric is not served":
             "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)",
         GM503 Error "the type of the target does not fit the metric":
-            "use AverageValue, with the target of one replica",
+            "use type AverageValue: of a mean with a Pods metric, or with the metric that ends in _sum; of a sum with the target of one replica",
         GM504 Error "the target is so high that it never scales up":
             "write a target of at most 80 percent of that value",
         GM505 Error "the target has another unit than the metric":

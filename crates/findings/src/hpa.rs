@@ -91,31 +91,25 @@ fn not_served(
         MetricSource::External { .. } => ("custom", "Pods or Object"),
         _ => ("external", "External"),
     };
-    let near = nearest(name, here.iter().map(String::as_str), name.len() / 4);
-    let (message, remedy) = match (near, is_there) {
-        (_, true) => (
-            format!("{name} is served by the {other} metrics API only"),
-            format!("request it from that API: use type {types}"),
-        ),
-        _ if usual(name).is_some() => return Some(foreign_name(object, metric, is_certain)),
-        (Some(near), _) => (
-            format!("no metric {name} is served"),
-            format!("is {near} meant?"),
-        ),
+    if is_there {
+        let message = format!("{name} is served by the {other} metrics API only");
+        let remedy = format!("request it from that API: use type {types}");
+        return Some(Finding::new(&GM501, object, message).with_remedy(remedy));
+    }
+    if let Some(meant) = usual(name) {
+        return Some(foreign_name(object, metric, meant, is_certain));
+    }
+    let finding = Finding::new(&GM501, object, format!("no metric {name} is served"));
+    match nearest(name, here.iter().map(String::as_str), name.len() / 4) {
+        Some(near) => Some(finding.with_remedy(format!("is {near} meant?"))),
         // A rule may provide it, which an HPA's file does not show.
-        (None, _) if !is_certain => return None,
-        (None, _) => (
-            format!("no metric {name} is served"),
-            GM501.remedy.to_owned(),
-        ),
-    };
-    Some(Finding::new(&GM501, object, message).with_remedy(remedy))
+        None => is_certain.then_some(finding),
+    }
 }
 
 /// The usual name of others for a built-in metric, which no rule serves.
-fn foreign_name(object: &str, metric: &Metric, is_certain: bool) -> Finding {
+fn foreign_name(object: &str, metric: &Metric, meant: &str, is_certain: bool) -> Finding {
     let name = metric.source.name();
-    let meant = usual(name).unwrap_or_default();
     let (unless, severity) = match is_certain {
         true => ("", Severity::Error),
         false => (" unless a rule serves it", Severity::Warning),

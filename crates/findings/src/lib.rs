@@ -24,7 +24,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use apimachinery::letters::escaped;
 use codes::Code;
@@ -54,11 +53,6 @@ impl Severity {
             Self::Info => "info",
         }
     }
-}
-
-/// JSON quoted as one word of a shell.
-fn quoted(json: &Value) -> String {
-    format!("'{}'", json.to_string().replace('\'', r"'\''"))
 }
 
 /// One fault of one object.

@@ -1,14 +1,13 @@
 //! The registration of the server at kube-apiserver: the APIServices.
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
     APIService, APIServiceCondition, ServiceReference,
 };
 use serde_json::json;
 
 use super::codes::{Code, GM101, GM102, GM103};
-use super::{Finding, Severity, quoted};
+use super::{Finding, Severity};
 
 /// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
@@ -64,18 +63,18 @@ impl Registered {
 
     /// Whether the Service has the label of the server's objects.
     fn has_label(&self) -> bool {
-        let service = self.service.as_ref();
-        service.is_some_and(|it| has_label(&it.metadata))
+        let labels = self
+            .service
+            .as_ref()
+            .and_then(|it| it.metadata.labels.as_ref());
+        labels
+            .and_then(|it| it.get(LABEL))
+            .is_some_and(|it| it == NAME)
     }
 
     fn finding(&self, code: &Code, message: impl Into<String>) -> Finding {
         Finding::new(code, format!("APIService {}", self.name), message)
     }
-}
-
-fn has_label(metadata: &ObjectMeta) -> bool {
-    let label = metadata.labels.as_ref().and_then(|it| it.get(LABEL));
-    label.is_some_and(|label| label == NAME)
 }
 
 /// The APIService that leads to the server: the server answers there, or no server does
@@ -138,18 +137,14 @@ fn together(found: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// Findings about the APIService of resource metrics. It belongs to another server, unless it
-/// refers to `home`, the Service of this server, or has the label of this server's objects.
+/// refers to `home`, the Service of this server.
 #[must_use]
 pub fn check_resource(registered: &Registered, home: Option<(&str, &str)>) -> Vec<Finding> {
-    let Some(object) = &registered.object else {
-        return Vec::new();
-    };
     let is_home = home.is_some() && registered.place() == home;
-    let is_ours = is_home || has_label(&object.metadata);
-    if registered.answers == AnsweringServer::Other || !is_ours {
-        return Vec::new();
+    match registered.answers {
+        AnsweringServer::Ours | AnsweringServer::NoServer if is_home => own(registered),
+        _ => Vec::new(),
     }
-    own(registered)
 }
 
 /// Whether another version of the group leads to the server: autoscalers need only one.
@@ -174,8 +169,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Fi
     let message = format!("refers to Service {namespace}/{name}, {how}");
     let finding = registered.finding(&GM101, message);
     if pre {
-        let remedy = "no action is needed before the installation: docs/migrate/prometheus-adapter.md and docs/migrate/keda.md say how to replace it, and what differs";
-        return finding.with_remedy(remedy).with_severity(Severity::Info);
+        return finding.with_severity(Severity::Info);
     }
     let Some(reference) = home.and_then(Registered::reference) else {
         return finding;
@@ -186,9 +180,10 @@ fn of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> Fi
         return finding.with_remedy(remedy).with_severity(Severity::Info);
     }
     let remedy = "no action is needed if the other server should keep the group (KEDA: docs/migrate/keda.md); otherwise remove the group from the tool that installs the other server, and point the APIService to this server";
-    let patch = quoted(&json!({"spec": {"service": reference}}));
+    let patch = json!({"spec": {"service": reference}}).to_string();
+    let patch = patch.replace('\'', r"'\''");
     let command = format!(
-        "kubectl patch apiservice {} --type=merge -p {patch}",
+        "kubectl patch apiservice {} --type=merge -p '{patch}'",
         registered.name
     );
     finding.with_remedy(remedy).with_command(command)

@@ -121,10 +121,10 @@ pub(super) fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Fi
         MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => target,
         MetricTarget::Utilization(_) => return None,
     };
-    let unit = unit(object, metric.source.name(), shape.unit, target);
-    let type_ = || target_type(object, metric, shape, target);
-    unit.or_else(type_)
-        .or_else(|| beyond(object, metric.source.name(), shape, target, tolerance))
+    let name = metric.source.name();
+    unit(object, name, shape.unit, target)
+        .or_else(|| target_type(object, metric, shape, target))
+        .or_else(|| beyond(object, name, shape, target, tolerance))
 }
 
 /// A number in another unit than the metric's.
@@ -161,34 +161,20 @@ fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
 /// divides a mean by them.
 fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Option<Finding> {
     let name = metric.source.name();
-    let of_pods = match shape.unit {
-        Unit::Plain => "AverageValue",
-        _ => "a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue",
-    };
-    let again = "with type Value each sync multiplies the replicas again, up to maxReplicas";
-    let (message, remedy) = match (&metric.source, metric.target, shape.trend) {
+    let message = match (&metric.source, metric.target, shape.trend) {
         (MetricSource::Pods { .. }, ..) | (_, MetricTarget::Value(_), Trend::Falls) => return None,
-        (_, MetricTarget::Value(_), Trend::StaysMean) => (
-            format!(
-                "{name} is a mean over the active GPUs: more replicas do not lower it, and {again}"
-            ),
-            format!("use {of_pods}"),
-        ),
-        (_, MetricTarget::Value(_), Trend::StaysTotal) => (
-            format!("{name} is a sum: more replicas do not lower it, and {again}"),
-            "use AverageValue, with the target of one replica".to_owned(),
+        (_, MetricTarget::Value(_), _) => format!(
+            "more replicas do not lower {name}: with type Value each sync multiplies the replicas again, up to maxReplicas"
         ),
         (_, _, Trend::StaysTotal) => return None,
         _ => {
-            let most = shape.most()?;
-            let most = (most - 1) / target + 1;
-            let message = format!(
+            let most = (shape.most()? - 1) / target + 1;
+            format!(
                 "{name} is a mean, which AverageValue divides by the replicas again: the HPA never wants more than {most} of them"
-            );
-            (message, format!("use {of_pods}"))
+            )
         }
     };
-    Some(Finding::new(&GM503, object, message).with_remedy(remedy))
+    Some(Finding::new(&GM503, object, message))
 }
 
 /// A target that the largest value does not exceed beyond the tolerance. The controller keeps

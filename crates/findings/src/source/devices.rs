@@ -42,10 +42,8 @@ const FIELDS: [Field; 2] = [
 const GRACE_MS: i64 = 120_000;
 
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    found.extend(FIELDS.iter().filter_map(|field| without(seen, field)));
-    found.extend(unnamed(seen));
-    found
+    let fields = FIELDS.iter().filter_map(|field| without(seen, field));
+    fields.chain(unnamed(seen)).collect()
 }
 
 /// GPUs that are reported without a utilisation. If a query for it fails or was never

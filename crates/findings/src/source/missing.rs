@@ -32,18 +32,15 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
             gpus.insert(&devices[device as usize].device.uuid);
         }
     }
-    let places = places.iter().map(|(place, gpus)| match gpus.is_empty() {
+    let said = places.iter().map(|(place, gpus)| match gpus.is_empty() {
         true => place.clone(),
         false => format!("{} of {place}", listed(gpus)),
     });
-    let places: Vec<String> = places.collect();
-    (!places.is_empty()).then(|| {
-        let message = format!(
-            "there are no samples of GPUs that pods hold ({}): these pods have no values",
-            listed(places)
-        );
-        Finding::new(&GM408, EXPORTERS, message)
-    })
+    let message = format!(
+        "there are no samples of GPUs that pods hold ({}): these pods have no values",
+        listed(said)
+    );
+    (!places.is_empty()).then(|| Finding::new(&GM408, EXPORTERS, message))
 }
 
 fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
@@ -52,11 +49,9 @@ fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
         .filter(|(_, times)| matches!(times.cause, Some(Cause::Frozen(_))));
     let lines = frozen.filter_map(|(device, _)| seen.snapshot.newest_line(device));
     let places: BTreeSet<&str> = lines.map(place).collect();
-    (!places.is_empty()).then(|| {
-        let message = format!(
-            "exporters answer, but no reading of a busy GPU has changed for ten minutes ({}): these GPUs are treated as missing",
-            listed(places)
-        );
-        Finding::new(&GM409, EXPORTERS, message)
-    })
+    let message = format!(
+        "exporters answer, but no reading of a busy GPU has changed for ten minutes ({}): these GPUs are treated as missing",
+        listed(&places)
+    );
+    (!places.is_empty()).then(|| Finding::new(&GM409, EXPORTERS, message))
 }

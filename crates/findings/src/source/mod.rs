@@ -123,11 +123,6 @@ fn place(line: &Line) -> &str {
     }
 }
 
-/// `Job dcgm`.
-fn of_job(name: &str) -> String {
-    format!("Job {name}")
-}
-
 fn span(ms: i64) -> String {
     let secs = u64::try_from((ms + 500).div_euclid(1000)).unwrap_or(0);
     format_duration(Duration::from_secs(secs))

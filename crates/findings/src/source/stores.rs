@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304, GM413};
 use super::super::names::listed;
-use super::{PROMETHEUS, PolledSource, of_job, span};
+use super::{PROMETHEUS, PolledSource, span};
 
 /// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
 /// late by one poll, samples of remote write by some seconds more.
@@ -35,25 +35,18 @@ fn late(seen: PolledSource<'_>) -> Vec<Finding> {
             "samples can be read {} after the time that they have: values are late by this time, and so are the decisions of autoscalers",
             span(lag_ms)
         );
-        Finding::new(&GM302, of_job(job), message)
+        Finding::new(&GM302, format!("Job {job}"), message)
     });
     found.collect()
 }
 
 /// The difference of Prometheus' clock from the server's.
 fn clock(seen: PolledSource<'_>) -> Option<Finding> {
-    let way = if seen.skew_ms > 0 {
-        "ahead of"
-    } else {
-        "behind"
-    };
-    (seen.skew_ms != 0).then(|| {
-        let message = format!(
-            "its clock is {} {way} this server's: values are late by this time, or expire earlier",
-            span(seen.skew_ms.abs())
-        );
-        Finding::new(&GM303, PROMETHEUS, message)
-    })
+    let message = format!(
+        "its clock is {} off this server's: values are late by this time, or expire earlier",
+        span(seen.skew_ms.abs())
+    );
+    (seen.skew_ms != 0).then(|| Finding::new(&GM303, PROMETHEUS, message))
 }
 
 /// Several clusters in one store, by the names of clusters or of nodes. Labels of pods, such as
@@ -62,23 +55,14 @@ fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
     let layout = &seen.snapshot.layout;
     let mut lines = layout.lines.iter().zip(&layout.device_of);
     let is_any_foreign = lines.any(|(line, device)| line.is_some() && *device == u32::MAX);
-    let (names, nodes) = (&*layout.several_clusters, &*layout.foreign_nodes);
-    let names = if is_any_foreign { names } else { &[] };
-    (!names.is_empty() || !nodes.is_empty()).then(|| {
-        let named = match names {
-            [] => String::new(),
-            names => format!(" ({})", listed(names)),
-        };
-        let strange = match nodes {
-            [] => String::new(),
-            nodes => format!(
-                ": {} are not nodes of this cluster, and the pods that their series name run on other nodes",
-                listed(nodes)
-            ),
-        };
-        let message = format!("the store holds series of several clusters{named}{strange}");
-        Finding::new(&GM304, PROMETHEUS, message)
-    })
+    let names = layout.several_clusters.iter().filter(|_| is_any_foreign);
+    let mut foreign = names.chain(&layout.foreign_nodes).peekable();
+    foreign.peek()?;
+    let message = format!(
+        "the store holds series of several clusters, by labels or by nodes that this cluster does not have ({})",
+        listed(foreign)
+    );
+    Some(Finding::new(&GM304, PROMETHEUS, message))
 }
 
 /// Jobs whose utilisation arrives in percent and as a ratio.
@@ -90,7 +74,7 @@ fn units(seen: PolledSource<'_>) -> Vec<Finding> {
     let jobs: BTreeSet<&str> = sources.map(|source| &*source.job).collect();
     let found = jobs.into_iter().map(|job| {
         let message = "the unit of utilisation is unknown, because values between 0 and 1 arrive where percents are expected: readings are treated as unknown";
-        Finding::new(&GM413, of_job(job), message)
+        Finding::new(&GM413, format!("Job {job}"), message)
     });
     found.collect()
 }

@@ -122,7 +122,7 @@ window 60; pods pA pB; gpus pA 2
 A pA job=dcgm instance=iA Hostname=node-1: 40,41*13
 C pA job=dcgm instance=b Hostname=other-1: 40,41*13
 D q job=dcgm instance=b Hostname=other-1: 40,41*13
-= GM304 : other-1 are not nodes
+= GM304 (other-1)
 ";
 
 /// Compares the findings with codes, each with parts of its text; `!` is before a part that it
@@ -232,9 +232,9 @@ fn gm302_is_about_a_store_that_is_late() {
 fn gm303_is_about_the_clock_of_prometheus() {
     let labels = "UUID=A job=dcgm instance=iA Hostname=node-1 namespace=n pod=pA";
     let mut scene = Scene::new(policy(60)).mcu(labels, &"40 41 ".repeat(13));
-    for (skew_ms, way) in [(4_000, "4s ahead of"), (-65_000, "1m5s behind")] {
+    for (skew_ms, said) in [(4_000, "is 4s off"), (-65_000, "is 1m5s off")] {
         let snapshot = scene.snapshot();
         let found = found_with(&snapshot, skew_ms);
-        assert!(message(&found, "GM303").contains(way), "{found:?}");
+        assert!(message(&found, "GM303").contains(said), "{found:?}");
     }
 }
