@@ -15,6 +15,7 @@ use http::{StatusCode, Uri};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
+use apimachinery::quantity::milli_text;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use cluster_state::client::Client;
@@ -122,7 +123,7 @@ impl Autoscalers {
 fn status(hpa: &Value, trace: &Trace) -> Value {
     let named = &hpa["spec"]["metrics"][0]["pods"]["metric"];
     let metrics = trace.metrics.iter().filter_map(|metric| {
-        let current = json!({"averageValue": metric.shown()?});
+        let current = json!({"averageValue": milli_text(metric.shown()?.0)});
         Some(json!({"type": "Pods", "pods": {"metric": named, "current": current}}))
     });
     let condition = |type_: &str, status: bool, reason: &str, message: &str| {

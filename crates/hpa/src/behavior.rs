@@ -2,7 +2,6 @@
 //! (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.37).
 
 use k8s_openapi::api::autoscaling::v2 as api;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use apimachinery::quantity::parse_milli;
 
@@ -104,11 +103,6 @@ fn rules(
         };
         policies.iter().map(read).collect::<Result<_, _>>()
     });
-    let tolerance = given.tolerance.as_ref().map(|Quantity(text)| {
-        let read = tolerance(text).filter(|it| (0.0..f64::INFINITY).contains(it));
-        let place = place("tolerance");
-        read.ok_or_else(|| format!("{place}: {text:?} is no quantity above zero"))
-    });
     Ok(ScalingRules {
         window: given.stabilization_window_seconds.or(defaults.window),
         select: match given.select_policy.as_deref() {
@@ -122,7 +116,7 @@ fn rules(
             }
         },
         policies: policies.transpose()?.unwrap_or(defaults.policies),
-        tolerance: tolerance.transpose()?,
+        tolerance: given.tolerance.as_ref().and_then(|it| tolerance(&it.0)),
     })
 }
 

@@ -39,13 +39,11 @@ impl Hpa {
     /// kube-apiserver requires one for `minReplicas: 0`.
     #[must_use]
     pub fn has_metric_without_pods(&self) -> bool {
-        let mut sources = self.metrics.iter().map(|metric| &metric.source);
-        sources.any(|it| {
-            matches!(
-                it,
-                MetricSource::Object { .. } | MetricSource::External { .. }
-            )
-        })
+        let has_none = |it: &Metric| match it.source {
+            MetricSource::Object { .. } | MetricSource::External { .. } => true,
+            MetricSource::Pods { .. } | MetricSource::Resource { .. } => false,
+        };
+        self.metrics.iter().any(has_none)
     }
 }
 
@@ -132,10 +130,11 @@ fn written(status: &api::MetricStatus, metric: &Metric) -> Option<f64> {
         MetricSource::Pods { .. } => &status.pods.as_ref()?.current,
         MetricSource::Object { .. } => &status.object.as_ref()?.current,
         MetricSource::External { .. } => &status.external.as_ref()?.current,
-        MetricSource::Resource {
-            container: None, ..
-        } => &status.resource.as_ref()?.current,
-        MetricSource::Resource { .. } => &status.container_resource.as_ref()?.current,
+        MetricSource::Resource { .. } => {
+            let of_one = || Some(&status.container_resource.as_ref()?.current);
+            let of_all = status.resource.as_ref().map(|it| &it.current);
+            of_all.or_else(of_one)?
+        }
     };
     let quantity = match metric.target {
         MetricTarget::Value(_) => value.value.as_ref(),
@@ -178,34 +177,31 @@ pub enum MetricSource {
     Resource {
         /// `cpu`, `memory`.
         resource: String,
-        /// One container of each pod (`ContainerResource`), or all.
-        container: Option<String>,
     },
 }
 
 impl MetricSource {
-    const fn identifier(&self) -> Option<&api::MetricIdentifier> {
-        match self {
-            Self::Pods { metric } | Self::Object { metric, .. } | Self::External { metric } => {
-                Some(metric)
-            }
-            Self::Resource { .. } => None,
-        }
-    }
-
     /// The name of the metric, or of the resource.
     #[must_use]
     pub fn name(&self) -> &str {
-        match self {
-            Self::Resource { resource, .. } => resource,
-            _ => self.identifier().map_or("", |metric| &metric.name),
-        }
+        self.identifier()
+            .map_or_else(|resource| resource, |metric| &metric.name)
     }
 
     /// The metric's selector, if it has one.
     #[must_use]
     pub fn selector(&self) -> Option<&LabelSelector> {
-        self.identifier()?.selector.as_ref()
+        self.identifier().ok()?.selector.as_ref()
+    }
+
+    /// Name and selector of the metric, or the name of the resource.
+    const fn identifier(&self) -> Result<&api::MetricIdentifier, &str> {
+        match self {
+            Self::Pods { metric } | Self::Object { metric, .. } | Self::External { metric } => {
+                Ok(metric)
+            }
+            Self::Resource { resource } => Err(resource.as_str()),
+        }
     }
 }
 
@@ -256,7 +252,6 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
             metrics.push(Metric {
                 source: MetricSource::Resource {
                     resource: "cpu".to_owned(),
-                    container: None,
                 },
                 target: MetricTarget::Utilization(80),
             });
@@ -276,9 +271,8 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
 }
 
 fn read_metric(given: &api::MetricSpec, place: &str) -> Result<Metric, String> {
-    let of_pods = |resource: &str, container: Option<&str>| MetricSource::Resource {
+    let of_pods = |resource: &str| MetricSource::Resource {
         resource: resource.to_owned(),
-        container: container.map(str::to_owned),
     };
     let (field, parts) = match given.type_.as_str() {
         "Pods" => (
@@ -304,14 +298,11 @@ fn read_metric(given: &api::MetricSpec, place: &str) -> Result<Metric, String> {
         ),
         "Resource" => {
             let given = given.resource.as_ref();
-            (
-                "resource",
-                given.map(|it| (of_pods(&it.name, None), &it.target)),
-            )
+            ("resource", given.map(|it| (of_pods(&it.name), &it.target)))
         }
         "ContainerResource" => {
             let given = given.container_resource.as_ref();
-            let parts = given.map(|it| (of_pods(&it.name, Some(&it.container)), &it.target));
+            let parts = given.map(|it| (of_pods(&it.name), &it.target));
             ("containerResource", parts)
         }
         word => {

@@ -73,17 +73,11 @@ impl ControllerFlags {
         self.minor >= 36
     }
 
-    /// Whether an autoscaler can have tolerances of its own, by default.
-    #[must_use]
-    pub const fn has_own_tolerances(&self) -> bool {
-        self.minor >= 35
-    }
-
-    /// The tolerances in force for an autoscaler.
+    /// The tolerances in force for an autoscaler, which can have its own since 1.35.
     #[must_use]
     pub fn tolerances(&self, hpa: &Hpa) -> Tolerances {
         let behavior = hpa.behavior.as_ref();
-        let own = behavior.filter(|_| self.has_own_tolerances());
+        let own = behavior.filter(|_| self.minor >= 35);
         let or_flag = |own: Option<f64>| own.unwrap_or(self.tolerance);
         Tolerances {
             down: or_flag(own.and_then(|own| own.down.tolerance)),

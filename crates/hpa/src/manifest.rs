@@ -1,6 +1,5 @@
-//! Reads manifests of autoscalers as strictly as kubectl and kube-apiserver do
-//! (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`): a field that the controller
-//! would ignore is an error.
+//! Reads manifests of autoscalers, and refuses those whose values kube-apiserver refuses
+//! (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`). kubectl names unknown fields.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
@@ -14,52 +13,14 @@ use super::Hpa;
 pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
     let read = serde_path_to_error::deserialize(document);
     let object: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
-    let known = serde_json::to_value(&object).map_err(|error| error.to_string())?;
-    if let Some(place) = unknown(document, &known, "") {
-        return Err(format!("{place}: there is no such field"));
-    }
     let hpa = Hpa::try_from(&object)?;
-    for (field, text) in [("kind", &hpa.scaled.kind), ("name", &hpa.scaled.name)] {
-        if text.is_empty() {
-            return Err(format!("spec.scaleTargetRef.{field} is missing"));
-        }
-    }
     let Hpa { min, max, .. } = hpa;
-    if max < 1 {
-        return Err("spec.maxReplicas is missing or below 1".to_owned());
-    }
-    if min > max {
+    if max < min.max(1) {
         return Err(format!(
-            "spec.minReplicas, {min}, is above spec.maxReplicas, {max}"
+            "spec.maxReplicas, {max}, is below 1 or spec.minReplicas, {min}"
         ));
     }
     Ok((object, hpa))
-}
-
-/// The place of the first unknown field.
-fn unknown(written: &Value, known: &Value, place: &str) -> Option<String> {
-    match (written, known) {
-        (Value::Object(written), Value::Object(known)) => {
-            let given = written.iter().filter(|(_, value)| !value.is_null());
-            let mut within = given.filter_map(|(key, value)| {
-                let dot = if place.is_empty() { "" } else { "." };
-                let place = format!("{place}{dot}{key}");
-                match known.get(key) {
-                    Some(known) => unknown(value, known, &place),
-                    None => Some(place),
-                }
-            });
-            within.next()
-        }
-        (Value::Array(written), Value::Array(known)) => {
-            let pairs = written.iter().zip(known).enumerate();
-            let mut within = pairs.filter_map(|(index, (one, other))| {
-                unknown(one, other, &format!("{place}[{index}]"))
-            });
-            within.next()
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -91,13 +52,9 @@ mod tests {
 
     /// Where, the JSON there | the error. `TARGET` is the target of the metric.
     const REFUSED: &str = r#"
-/spec/maxReplica 9 | spec.maxReplica: there is no such field
-/spec/metric [] | spec.metric: there is no such field
-TARGET/averageValu "50" | spec.metrics[0].pods.target.averageValu: there is no such field
-/spec/minReplicas 20 | spec.minReplicas, 20, is above spec.maxReplicas, 4
-/spec/maxReplicas 0 | spec.maxReplicas is missing or below 1
-/spec/scaleTargetRef {"kind":"Deployment"} | spec.scaleTargetRef.name is missing
-/spec/scaleTargetRef null | spec.scaleTargetRef.kind is missing
+TARGET/averageValue null | spec.metrics[0].pods.target.averageValue is missing
+/spec/minReplicas 20 | spec.maxReplicas, 4, is below 1 or spec.minReplicas, 20
+/spec/maxReplicas 0 | spec.maxReplicas, 0, is below 1 or spec.minReplicas, 1
 TARGET/type "Averagevalue" | spec.metrics[0].pods.target.type: "Averagevalue" is not known; Utilization, Value or AverageValue
 TARGET/averageValue "-5" | spec.metrics[0].pods.target.averageValue: "-5" is no quantity above zero
 "#;

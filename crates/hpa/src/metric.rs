@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Situation;
 use super::hpa::{Metric, MetricSource, MetricTarget};
 use super::pods::PodCounts;
-use super::ratio::{Milli, four_decimals, rounded_up, to_i64};
+use super::ratio::{Milli, four_decimals, rounded_up};
 
 /// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +62,6 @@ impl MetricTrace {
                 from_pods(values, target, of, &mut steps)
             }
             (_, MetricsAnswer::Values(values)) if values.is_empty() => Err(NO_VALUE),
-            (_, MetricsAnswer::Values(values)) if values.len() > 1 && !is_list => {
-                Err("there are several values of one object")
-            }
             (MetricTarget::Value(target), MetricsAnswer::Values(values)) => {
                 from_value(values, target, of, &mut steps)
             }
@@ -169,7 +166,7 @@ fn from_pods(
         steps.push(say_ratio(&what, again, second));
     }
     let current = of.scale.spec_replicas;
-    let computed = rounded_up(second * multiplied as f64, false);
+    let computed = rounded_up(second * multiplied as f64);
     let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
     let is_against = (second < 1.0 && computed > current) || (second > 1.0 && computed < current);
     if of.is_tolerated(second, steps) {
@@ -200,12 +197,12 @@ fn from_value(
     of: &Situation<'_>,
     steps: &mut Vec<String>,
 ) -> Result<Proposal, &'static str> {
-    let value = sum(values, false);
+    let value = sum(values);
     let ratio = value as f64 / target.0 as f64;
     steps.push(say_ratio("the value", value, ratio));
     let current = of.scale.spec_replicas;
     if current == 0 {
-        return Ok(replicas(value, rounded_up(ratio, false)));
+        return Ok(replicas(value, rounded_up(ratio)));
     }
     if of.is_tolerated(ratio, steps) {
         return Ok(replicas(value, current));
@@ -214,13 +211,13 @@ fn from_value(
         return Err(NO_PODS);
     }
     let ready = of.pods.iter().filter(|pod| pod.is_ready).count();
-    let proposed = rounded_up(ratio * ready as f64, true);
+    let proposed = rounded_up(ratio * ready as f64);
     steps.push(say_product(ratio, ready, proposed));
     Ok(replicas(value, proposed))
 }
 
 /// A target of type `AverageValue`: the value is divided by the replicas of the status,
-/// ready or not. The controller guards only lists against overflow.
+/// ready or not.
 fn from_average(
     (values, is_list): (&[i64], bool),
     target: Milli,
@@ -228,19 +225,24 @@ fn from_average(
     steps: &mut Vec<String>,
 ) -> Proposal {
     let divisor = of.scale.status_replicas;
-    let value = sum(values, is_list);
+    let value = sum(values);
+    if is_list && value < 0 {
+        // The controller takes it for an overflow.
+        return replicas(i64::MAX, i32::MAX);
+    }
     let (total, wanted) = (value as f64, value as f64 / target.0 as f64);
     let ratio = total / (target.0 as f64 * f64::from(divisor));
     let what = format!("the value, shared by {divisor} replicas,");
     steps.push(say_ratio(&what, value, wanted));
-    let shown = match is_list && total >= i64::MAX as f64 {
-        true => i64::MAX,
-        false => to_i64((total / f64::from(divisor)).ceil()),
+    // The controller writes the smallest number for an infinite mean.
+    let shown = match divisor {
+        0 => i64::MIN,
+        _ => (total / f64::from(divisor)).ceil() as i64,
     };
     if of.is_tolerated(ratio, steps) {
         return replicas(shown, divisor);
     }
-    let proposed = rounded_up(wanted, is_list);
+    let proposed = rounded_up(wanted);
     let exact = four_decimals(wanted);
     steps.push(format!("{exact} is {proposed}, rounded up"));
     replicas(shown, proposed)
@@ -258,15 +260,8 @@ impl Situation<'_> {
     }
 }
 
-/// The sum, at most `i64::MAX`. Of a list for `AverageValue` the controller takes a negative
-/// intermediate sum for an overflow: the result is then the largest number.
-fn sum(values: &[i64], is_list_for_average: bool) -> i64 {
-    let mut sum = 0_i64;
-    for value in values {
-        sum = sum.saturating_add(*value);
-        if is_list_for_average && sum < 0 {
-            return i64::MAX;
-        }
-    }
-    sum
+fn sum(values: &[i64]) -> i64 {
+    values
+        .iter()
+        .fold(0, |sum: i64, it| sum.saturating_add(*it))
 }

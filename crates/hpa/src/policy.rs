@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::Situation;
 use super::behavior::{ScalingPolicy, ScalingRules, Select};
-use super::ratio::to_i32;
+use super::ratio::rounded_up;
 use super::stabilise::PastReplicas;
 
 /// Without `behavior`, a scale-up to this number of replicas is always allowed.
-const FREE_REPLICAS: f64 = 4.0;
+const FREE_REPLICAS: i32 = 4;
 
 /// What prevents a change of the replicas, or makes it smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) fn limit(of: &Situation<'_>, to: i32, steps: &mut Vec<String>) -> (i3
         behavior => {
             let rate = match behavior {
                 // At most twice the replicas, or four.
-                None => to_i32((2.0 * f64::from(current)).max(FREE_REPLICAS)),
+                None => current.saturating_mul(2).max(FREE_REPLICAS),
                 Some(behavior) if to > current => rate(&behavior.up, true, of, steps),
                 Some(_) => current,
             };
@@ -95,8 +95,8 @@ fn rate(rules: &ScalingRules, up: bool, of: &Situation<'_>, steps: &mut Vec<Stri
         let share = f64::from(value) / 100.0;
         let end = match (percent, up) {
             // Rounded up: a small percentage would otherwise never add a pod.
-            (true, true) => to_i32((f64::from(start) * (1.0 + share)).ceil()),
-            (true, false) => to_i32(f64::from(start) * (1.0 - share)),
+            (true, true) => rounded_up(f64::from(start) * (1.0 + share)),
+            (true, false) => (f64::from(start) * (1.0 - share)) as i32,
             (false, true) => start.wrapping_add(value),
             (false, false) => start.wrapping_sub(value),
         };

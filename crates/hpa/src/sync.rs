@@ -43,16 +43,11 @@ impl Situation<'_> {
                 .steps
                 .push("0 replicas, not set by the controller: scaling is off".to_owned());
             trace.desired = Some(0);
-        } else if current > hpa.max {
+        } else if current > hpa.max || (current > 0 && current < hpa.min) {
             trace.steps.push(format!(
-                "{current} is more than maxReplicas: no metric is read"
+                "{current} is outside minReplicas and maxReplicas: no metric is read"
             ));
-            trace.desired = Some(hpa.max);
-        } else if current > 0 && current < hpa.min {
-            trace.steps.push(format!(
-                "{current} is fewer than minReplicas: no metric is read"
-            ));
-            trace.desired = Some(hpa.min);
+            trace.desired = Some(current.max(hpa.min).min(hpa.max));
         } else if let Some(proposed) = self.propose(&mut trace) {
             let stabilised = stabilise(self, proposed, &mut trace.steps);
             let (limited, by) = limit(self, stabilised, &mut trace.steps);

@@ -94,12 +94,9 @@ fn unnamed(seen: PolledSource<'_>) -> Option<Finding> {
     }
     let (now, nodes) = (seen.snapshot.frame.now, layout.table("nodes"));
     let is_unnamed = |device: u32| layout.claims_of(device).is_empty();
-    let none_is_named = layout.claims.is_empty();
     let lacks_names = |name: &str| {
         let node = nodes.and_then(|(_, nodes)| Some(&nodes.objects[nodes.find(None, name)?]));
-        node.map_or(none_is_named, |node| {
-            node.members.iter().all(|member| is_unnamed(member.device))
-        })
+        node.is_none_or(|node| node.members.iter().all(|it| is_unnamed(it.device)))
     };
     let pods = layout.pods.iter().filter(|holder| {
         let is_late = |since: Timestamp| now.millis() - since.millis() > GRACE_MS;

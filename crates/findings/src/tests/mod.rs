@@ -140,7 +140,7 @@ fn the_document_of_metrics_has_the_codes_of_each_list() {
     for wanted in [
         format!("| {} |", range(OF_DATA)),
         format!("| {}, {} |", range(OF_APISERVICES), listed(OF_CONTROLLER)),
-        format!("| {} except", range(OF_HPAS)),
+        format!("| {} |", range(OF_HPAS)),
         format!("| {} |", listed(OF_SERVER)),
         format!("| {} |", listed(OF_INSTALLATION)),
     ] {

@@ -95,7 +95,6 @@ fn each_kind_of_metric_is_read() {
     assert_eq!(container.target, target);
     let source = MetricSource::Resource {
         resource: "memory".to_owned(),
-        container: Some("main".to_owned()),
     };
     assert_eq!(container.source, source);
 }

@@ -29,7 +29,6 @@ fn a_metric_that_is_not_computed_leaves_the_replicas_unknown() {
     case.hpa.metrics.push(Metric {
         source: MetricSource::Resource {
             resource: "cpu".to_owned(),
-            container: None,
         },
         target: MetricTarget::Utilization(50),
     });
