@@ -1,11 +1,13 @@
 //! GPUs held by the real pods, and their load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use http::Method;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
 use simulator::live::Controls;
 use tokio::task::JoinHandle;
 
@@ -30,17 +32,25 @@ enum Work {
     First(usize, u32),
     /// Those of each Deployment share this load evenly.
     Each(u32),
+    /// Those of Ready pods share this load evenly. A pod loads a model for this time: it is not
+    /// Ready, and its GPU is at 100.
+    Ready(u32, Duration),
 }
 
 impl Work {
     /// The load of the GPU at a place among the held ones, in percent.
-    fn of(self, place: usize, held: &[&str]) -> f64 {
+    fn of(self, place: usize, held: &[&str], loading: &BTreeSet<String>) -> f64 {
         let (percent, among) = match self {
             Self::First(busy, percent) if place < busy => (percent, 1),
             Self::First(..) => return 0.0,
             Self::Each(percent) => {
                 let ours = deployment(held[place]);
                 let among = held.iter().filter(|pod| deployment(pod) == ours);
+                (percent, among.count())
+            }
+            Self::Ready(..) if loading.contains(held[place]) => return 100.0,
+            Self::Ready(percent, _) => {
+                let among = held.iter().filter(|pod| !loading.contains(**pod));
                 (percent, among.count())
             }
         };
@@ -79,12 +89,17 @@ impl Gpus {
             let (work, held) = (Arc::clone(&work), Arc::clone(&held));
             let controls = Arc::clone(&controls);
             tokio::spawn(async move {
+                let mut loading = BTreeSet::new();
                 loop {
-                    if let Some(pods) = pods(&api_client).await {
-                        hand_out(&mut held.lock().unwrap(), &pods, &controls, places);
-                    }
                     let work = *work.lock().unwrap();
-                    share_out(work, &held.lock().unwrap(), &controls, places);
+                    if let Some(pods) = pods(&api_client).await {
+                        let names: Vec<String> = pods.iter().map(name).collect();
+                        hand_out(&mut held.lock().unwrap(), &names, &controls, places);
+                        if let Work::Ready(_, time) = work {
+                            loading = load(&api_client, &pods, time).await;
+                        }
+                    }
+                    share_out(work, &held.lock().unwrap(), &loading, &controls, places);
                     tokio::time::sleep(Duration::from_millis(250)).await;
                 }
             })
@@ -113,6 +128,12 @@ impl Gpus {
         *self.work.lock().unwrap() = Work::Each(percent);
     }
 
+    /// Divides this load among the GPUs of Ready pods, and lets pods load a model for this
+    /// time before they are Ready.
+    pub(super) fn serve(&self, percent: u32, loading: Duration) {
+        *self.work.lock().unwrap() = Work::Ready(percent, loading);
+    }
+
     /// The pods that hold a GPU, in the order of load.
     pub(super) fn holders(&self) -> Vec<String> {
         self.held.lock().unwrap().values().cloned().collect()
@@ -137,32 +158,66 @@ impl Drop for Gpus {
 }
 
 /// Gives every GPU its load.
-fn share_out(work: Work, held: &BTreeMap<usize, String>, controls: &Controls, places: Places) {
+fn share_out(
+    work: Work,
+    held: &BTreeMap<usize, String>,
+    loading: &BTreeSet<String>,
+    controls: &Controls,
+    places: Places,
+) {
     let pods: Vec<&str> = held.values().map(String::as_str).collect();
     for place in places.all() {
         let rank = held.keys().position(|held| *held == place);
-        let percent = rank.map_or(0.0, |rank| work.of(rank, &pods));
+        let percent = rank.map_or(0.0, |rank| work.of(rank, &pods, loading));
         controls.force_value(places.device(place), percent);
     }
 }
 
 /// The service's running pods; `None` while kube-apiserver does not answer.
-async fn pods(api_client: &ApiClient) -> Option<Vec<String>> {
+async fn pods(api_client: &ApiClient) -> Option<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{TEAM}/pods?labelSelector=app%3D{APP}");
     let reply = api_client.get(&path).await;
-    let list: Value = serde_json::from_str(&reply.body).ok()?;
+    let mut list: Value = serde_json::from_str(&reply.body).ok()?;
     let running = |pod: &&Value| {
         pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
     };
-    let name = |pod: &Value| Some(pod["metadata"]["name"].as_str()?.to_owned());
-    Some(
-        list["items"]
-            .as_array()?
-            .iter()
-            .filter(running)
-            .filter_map(name)
-            .collect(),
-    )
+    let Value::Array(items) = list["items"].take() else {
+        return None;
+    };
+    Some(items.into_iter().filter(|pod| running(&pod)).collect())
+}
+
+fn name(pod: &Value) -> String {
+    let name = pod["metadata"]["name"].as_str();
+    name.unwrap_or_default().to_owned()
+}
+
+/// Writes the condition Ready of pods as a kubelet does with a readiness probe that fails for
+/// this time. Returns the pods that are not Ready.
+async fn load(api_client: &ApiClient, pods: &[Value], time: Duration) -> BTreeSet<String> {
+    let mut loading = BTreeSet::new();
+    for pod in pods {
+        let started = pod["status"]["startTime"].as_str().unwrap_or_default();
+        let end = started.parse::<Timestamp>().map(|it| it + time);
+        let now = Timestamp::now();
+        let is_ready = end.is_ok_and(|end| end <= now);
+        if !is_ready {
+            loading.insert(name(pod));
+        }
+        let status = if is_ready { "True" } else { "False" };
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        if conditions.any(|it| it["type"] == "Ready" && it["status"] == status) {
+            continue;
+        }
+        let since = if is_ready { &now.to_string() } else { started };
+        let change = json!({"status": {"conditions": [
+            {"type": "Ready", "status": status, "lastTransitionTime": since},
+        ]}});
+        let path = format!("/api/v1/namespaces/{TEAM}/pods/{}/status", name(pod));
+        api_client.write(Method::PATCH, &path, &change).await;
+    }
+    loading
 }
 
 fn hand_out(

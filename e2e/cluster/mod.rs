@@ -24,6 +24,7 @@ mod scaling_gaps;
 mod scaling_table;
 mod scene;
 mod slow_rules;
+mod starting;
 mod top;
 mod trickle;
 pub(crate) mod workload;

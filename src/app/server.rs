@@ -227,6 +227,7 @@ fn watch(config: &Config, client: &Client, telemetry: &Telemetry) -> Watches {
     let settings = WatchSettings {
         gpus: config.gpu_resources.clone(),
         remember: config.policy.max_window + REMEMBERED_BEYOND,
+        include_starting: config.include_starting,
     };
     let watches = Watches::start(client, &registry, settings);
     let all = registry.clone();

@@ -23,6 +23,12 @@ impl<'a> Lookup<'a> {
         {
             return format!("no value of {metric} for {of}: {why}");
         }
+        if self.are_starting() {
+            return format!(
+                "no value of {metric} for {of}: the pods have not been Ready since their containers \
+                 started; with gpu.includeStarting: true they have values"
+            );
+        }
         if self.narrowed.has_labels() {
             return format!(
                 "no GPU of {of} with fresh samples for {metric} matches the metric selector"

@@ -138,7 +138,7 @@ impl<'a> Lookup<'a> {
 
     /// The value of the only subject.
     pub(super) fn value(&self) -> Option<Value> {
-        let group = self.group()?;
+        let group = self.group().filter(|group| !group.object.is_starting)?;
         let compute = || self.compute(&[group.object]).into_iter().next().flatten();
         let value = if self.narrowed.is_default() {
             let values = self.snapshot.values(group.kind, self.metric);
@@ -154,6 +154,22 @@ impl<'a> Lookup<'a> {
 
     fn is_served(&self, value: &Value) -> bool {
         value.is_fresh(self.query.now) && value.value.is_finite()
+    }
+
+    /// Whether the objects of the query with devices are pods that have never been Ready.
+    pub(super) fn are_starting(&self) -> bool {
+        let Subject::Objects {
+            table: Some((_, table)),
+            selection,
+            ..
+        } = self.subject
+        else {
+            return false;
+        };
+        let is_named = |name| selection.name.as_deref().is_none_or(|named| named == name);
+        let objects = chosen(table, selection).filter(|(_, object)| is_named(&*object.name));
+        let mut starting = objects.map(|(_, object)| object.is_starting).peekable();
+        starting.peek().is_some() && starting.all(|it| it)
     }
 
     /// Whether an object of the query has devices.
@@ -175,7 +191,7 @@ impl<'a> Lookup<'a> {
         table: &KindTable,
         selection: &ObjectSelection,
     ) -> Option<MetricValues> {
-        let chosen = chosen(table, selection);
+        let chosen = chosen(table, selection).filter(|(_, object)| !object.is_starting);
         if self.narrowed.is_default() {
             return self.stored(kind, chosen.map(|(place, _)| place));
         }

@@ -27,7 +27,7 @@ use apimachinery::kinds::Kind;
 use apimachinery::quantity;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Inventory, ObjectKind};
+use gpu_metrics::inventory::{Inventory, ObjectKind, Startup};
 use gpu_metrics::metric::Value;
 use prometheus_source::VectorSample;
 use prometheus_source::cache::Purpose;
@@ -234,6 +234,9 @@ impl RuleProvider {
         let result = self.store.fetch(&store_query, &query.user).await?;
         let values = match metric {
             RuleMetric::Custom(custom) => {
+                if metric.rule().leaves_out_starting && &*custom.kind.resource() == "pods" {
+                    self.leave_out_starting(place, &mut names);
+                }
                 MetricValues::Custom(custom_values(custom, place, &names, &result))
             }
             RuleMetric::External(name, _) => MetricValues::External(external_values(name, &result)),
@@ -243,6 +246,13 @@ impl RuleProvider {
             query: store_query,
             result,
         })
+    }
+
+    /// Drops the names of pods that have never been Ready.
+    fn leave_out_starting(&self, namespace: Option<&str>, names: &mut Vec<Arc<str>>) {
+        let inventory = self.objects.inventory();
+        let pod = |name: &str| inventory.pod(namespace?, name);
+        names.retain(|name| pod(name).is_none_or(|pod| pod.startup != Startup::Starting));
     }
 
     pub(super) async fn usage(&self, query: &UsageQuery) -> Result<Vec<Usage>, Refusal> {

@@ -18,6 +18,7 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::{Inventory, Startup};
 use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
@@ -36,6 +37,11 @@ struct Site {
 impl Site {
     /// 512 GPUs; the simulator replaces Prometheus.
     fn new() -> Self {
+        Self::of(|_| {})
+    }
+
+    /// The same with other objects of the cluster.
+    fn of(change: impl FnOnce(&mut Inventory)) -> Self {
         let scenario = Scenario::clean(64, 8, 7);
         let now = scenario.epoch + Duration::from_secs(907);
         let policy = Policy {
@@ -63,6 +69,7 @@ impl Site {
         let mut web = inventory.pods[0].clone();
         (web.namespace, web.gpus, web.uncounted) = ("web".into(), 0, false);
         inventory.pods.push(web);
+        change(&mut inventory);
         pipeline.end_round();
         let snapshot = Arc::new(pipeline.publish(&Arc::new(inventory), now));
         let provider = GpuProvider::new(&snapshot.metrics);
@@ -306,6 +313,36 @@ fn pods_without_gpus_and_unknown_pods_have_errors_of_their_own() {
         none.ends_with("there is no pod nope in namespace web"),
         "{none}"
     );
+}
+
+#[test]
+fn a_pod_that_has_not_been_ready_has_no_value_and_its_gpus_count_in_groups() {
+    let ready = Site::new();
+    let (_, table) = ready.snapshot.layout.table("pods").unwrap();
+    let first = &table.objects[0];
+    let (namespace, name) = (first.namespace.clone().unwrap(), first.name.clone());
+    let starting = Site::of(|inventory| {
+        let mut pods = inventory.pods.iter_mut();
+        let pod = pods.find(|pod| pod.namespace == namespace && pod.name == name);
+        pod.unwrap().startup = Startup::Starting;
+    });
+    for selector in ["", "window=2m"] {
+        let list = |site: &Site| {
+            let query = site.query(pods_of(&namespace, None), selector);
+            numbered(&site.provider.values(&query).unwrap())
+        };
+        assert_eq!(list(&starting), list(&ready)[1..]);
+        let said = reason(starting.values(pods_of(&namespace, Some(&name)), selector));
+        assert!(said.contains("have not been Ready since"), "{said}");
+    }
+    let of_namespace = ValuesOf::Objects(ObjectSelection {
+        resource: "namespaces".to_owned(),
+        namespace: None,
+        name: Some(namespace.to_string()),
+        selector: Selector::default(),
+    });
+    let value = |site: &Site| site.values(of_namespace.clone(), "").unwrap();
+    assert_eq!(value(&starting), value(&ready));
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub struct Rule {
     /// Matchers in each query, besides those of the request. Empty for rules of the file,
     /// which have further matchers in `metricsQuery`.
     pub matchers: Vec<String>,
+    /// Whether pods that have never been Ready have no value. Of rules of the file they have.
+    pub leaves_out_starting: bool,
     /// Whether an external metric covers only series of its namespace.
     pub namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
@@ -146,6 +148,7 @@ impl Reader {
             series_query: text(series_query).ok_or_else(missing)?.to_owned(),
             labels,
             matchers: Vec::new(),
+            leaves_out_starting: false,
             namespaced,
             query: text(query)
                 .map(|_| self.query("metricsQuery", query))

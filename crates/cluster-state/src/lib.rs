@@ -42,6 +42,7 @@ pub mod review;
 mod rights;
 pub mod served;
 mod snapshot;
+pub mod startup;
 mod state;
 mod table;
 #[cfg(any(test, feature = "testing"))]

@@ -29,6 +29,8 @@ pub struct WatchSettings {
     pub gpus: GpuResources,
     /// How long deleted pods are kept.
     pub remember: Duration,
+    /// Whether pods that have never been Ready count as all others.
+    pub include_starting: bool,
 }
 
 impl Default for WatchSettings {
@@ -36,6 +38,7 @@ impl Default for WatchSettings {
         Self {
             gpus: GpuResources::default(),
             remember: Duration::from_secs(600),
+            include_starting: false,
         }
     }
 }

@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::objects::{WatchSettings, timestamp};
 use super::pool::Pool;
+use super::startup::{running_since, startup};
 use super::table::Key;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{ExporterPod, Pod, PodPhase};
+use gpu_metrics::inventory::{ExporterPod, Pod, PodPhase, Startup};
 use gpu_metrics::resources::{GpuRequest, GpuResources};
 
 /// The text that names of the exporter's pods, containers and images contain.
@@ -37,6 +38,7 @@ pub(super) struct PodStatus {
     pod_ip: Option<String>,
     #[serde(rename = "hostIP")]
     host_ip: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
 }
 
@@ -64,13 +66,19 @@ impl KeptPod {
         let requested = spec.requested(&settings.gpus);
         let claims = spec.resource_claims.iter().flatten().next().is_some();
         let node = spec.node_name.as_deref().filter(|node| !node.is_empty());
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        let containers = status.container_statuses.as_deref().unwrap_or_default();
         let pod = Pod {
             gpus: requested.total().min(MOST_DEVICES),
             uncounted: requested.has_share || claims,
             node: node.map(|node| pool.text(node)),
             phase: status.phase(),
             started: status.start_time.as_ref().map(timestamp),
-            running_since: status.running_since(),
+            running_since: running_since(containers),
+            startup: match settings.include_starting {
+                true => Startup::Unknown,
+                false => startup(conditions, containers),
+            },
             ended: status.ended(),
             namespace: Arc::clone(&namespace),
             name: Arc::clone(&name),
@@ -92,6 +100,17 @@ impl KeptPod {
             pod,
             exporter,
             host: host.map(|host| pool.text(&host)),
+        }
+    }
+}
+
+impl KeptPod {
+    /// Takes from its former state when it was first Ready: its condition has the last time.
+    pub(super) fn keep_startup(&mut self, former: &Self) {
+        if matches!(former.pod.startup, Startup::ReadySince(_))
+            && self.pod.startup != Startup::Starting
+        {
+            self.pod.startup = former.pod.startup;
         }
     }
 }
@@ -137,13 +156,6 @@ impl PodStatus {
     fn containers(&self) -> impl Iterator<Item = &ContainerState> {
         let statuses = self.container_statuses.iter().flatten();
         statuses.filter_map(|status| status.state.as_ref())
-    }
-
-    /// When the first container started that still runs.
-    fn running_since(&self) -> Option<Timestamp> {
-        let running = self.containers().filter_map(|it| it.running.as_ref());
-        let starts = running.filter_map(|running| running.started_at.as_ref());
-        starts.map(timestamp).min()
     }
 
     /// When the last container of a finished pod ended.

@@ -117,8 +117,13 @@ impl WatchedObjects {
             Event::Put(object) => {
                 let metadata = &object.metadata;
                 let key = self.pool.key(&metadata.name, metadata.namespace.as_deref());
-                let object = KeptObject::new(&key, *object, &mut self.pool, &self.settings);
+                let mut object = KeptObject::new(&key, *object, &mut self.pool, &self.settings);
                 let uid = object.uid;
+                let former = table.get(&key).filter(|former| former.uid == uid);
+                let former = former.and_then(|former| former.pod.as_deref());
+                if let (Some(pod), Some(former)) = (object.pod.as_deref_mut(), former) {
+                    pod.keep_startup(former);
+                }
                 let former = table.put(key.clone(), object);
                 let changed = former.as_ref() != table.get(&key);
                 if let Some(former) = former.filter(|former| former.uid != uid) {

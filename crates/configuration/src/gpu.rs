@@ -22,6 +22,7 @@ pub(super) struct Gpu {
     freshness: Option<Scalar<Auto<Freshness>>>,
     scrape_interval: Option<Scalar<Auto<Interval>>>,
     percent_as_ratio: Option<Scalar<Auto<bool>>>,
+    pub(super) include_starting: Option<bool>,
     pub(super) resources: Option<Vec<Scalar<Resource>>>,
     #[serde(default)]
     pub(super) metrics: Vec<Metric>,

@@ -75,6 +75,8 @@ pub struct Config {
     pub poll: Option<Duration>,
     /// The resources of pods that are GPUs.
     pub gpu_resources: GpuResources,
+    /// Whether pods that have never been Ready have values.
+    pub include_starting: bool,
     /// All signals to poll: the built-in ones, then those of configured fields. Each is at
     /// the index of its `SignalId`.
     pub signals: Vec<SignalSpec>,
@@ -166,6 +168,7 @@ impl Config {
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
         config.policy = gpu.policy()?;
         config.poll = or(&gpu.poll, None);
+        config.include_starting = gpu.include_starting.unwrap_or_default();
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
         if let Some(names) = gpu.resources {
             let names = names.into_iter().map(|name| name.0.value);

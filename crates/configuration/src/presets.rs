@@ -49,6 +49,7 @@ impl Preset {
         let mut rules = Rules::resolve(&format!("presets.{}", self.word()), &entries);
         for rule in &mut rules.usable {
             rule.matchers.clone_from(&matchers);
+            rule.leaves_out_starting = true;
         }
         Ok(rules)
     }

@@ -198,6 +198,7 @@ fn every_setting_of_gpu_arrives() {
   freshness: 45s
   scrapeInterval: 15s
   percentAsRatio: false
+  includeStarting: true
   resources: [example.com/gpu-*]
 ",
     );

@@ -66,6 +66,19 @@ pub enum PodPhase {
     Unknown,
 }
 
+/// Whether a pod has been Ready since its containers started. Until then it has no value of its
+/// own, because it may load a model; its GPUs count in groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Startup {
+    /// It has not been Ready yet.
+    Starting,
+    /// It was Ready from then on for the first time; earlier readings are not its own.
+    ReadySince(Timestamp),
+    /// It may have been Ready at any time.
+    #[default]
+    Unknown,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     pub namespace: Arc<str>,
@@ -83,6 +96,8 @@ pub struct Pod {
     /// When its containers started; `None` while none runs. Readings of its GPUs are
     /// expected from a short time after.
     pub running_since: Option<Timestamp>,
+    /// Whether it has been Ready since its containers started.
+    pub startup: Startup,
     /// When it ended, if it has. Readings from then on do not belong to the pod, whatever
     /// labels the exporter writes (docs/numbers.md, "Whose a device is").
     pub ended: Option<Timestamp>,

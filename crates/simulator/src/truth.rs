@@ -110,14 +110,11 @@ impl Fleet {
             labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
             node: Some(self.node_name(exporter.node).into()),
             phase: PodPhase::Running,
-            terminating: false,
             started: Some(self.machines.long_ago()),
             running_since: Some(self.machines.long_ago()),
-            ended: None,
-            gpus: 0,
-            uncounted: false,
             daemon: true,
             owners: vec![exporters],
+            ..Pod::default()
         }));
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
@@ -202,14 +199,11 @@ impl Fleet {
                 true => PodPhase::Running,
                 false => PodPhase::Finished,
             },
-            terminating: false,
             started: Some(pod.from),
             running_since: running.then_some(pod.from),
-            ended: None,
             gpus: u32::try_from(pod.devices.len()).unwrap_or(u32::MAX),
-            uncounted: false,
-            daemon: false,
             owners: pod.plan.owners.clone(),
+            ..Pod::default()
         }
     }
 

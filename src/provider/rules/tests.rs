@@ -16,6 +16,7 @@ use adapter_rules::rule::{Rule, Rules};
 use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::Pod;
 
 /// Objects with these names, each with its name as the label `app`, whatever the kind.
 #[derive(Debug, Default)]
@@ -215,6 +216,42 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
         let found = custom(&provider, resource, None, "", "");
         assert_eq!(found.as_ref(), Ok(&list), "{resource}");
     }
+}
+
+#[test]
+fn rules_of_presets_leave_out_pods_that_have_not_been_ready() {
+    let pod = |name: &str, startup| Pod {
+        namespace: "n".into(),
+        name: name.into(),
+        startup,
+        ..Pod::default()
+    };
+    let inventory = Inventory {
+        pods: vec![pod("a", Startup::Starting), pod("b", Startup::Unknown)],
+        ..Inventory::default()
+    };
+    let inventory = Arc::new(inventory);
+    let list = |leaves_out_starting| {
+        let mut rules = rules("rules", RULES);
+        rules[0].leaves_out_starting = leaves_out_starting;
+        let objects = FakeObjects {
+            inventory: Arc::clone(&inventory),
+            ..FakeObjects::abc()
+        };
+        let samples = ["a", "b", "c"].map(|name| sample(&[("pod", name)], 1.0));
+        let answers = Prometheus([(LIST, samples.into())].into());
+        let found = custom(
+            &provider_by(rules, Box::new(objects), answers),
+            "pods",
+            None,
+            "",
+            "",
+        );
+        let names = found.unwrap().into_iter().map(|(name, _)| name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(list(true), ["b", "c"]);
+    assert_eq!(list(false), ["a", "b", "c"]);
 }
 
 #[test]

@@ -38,16 +38,8 @@ pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static
         namespace: namespace.into(),
         name: name.into(),
         labels: Labels::from_pairs(labels.iter().copied()),
-        node: None,
         phase: PodPhase::Running,
-        terminating: false,
-        started: None,
-        running_since: None,
-        ended: None,
-        gpus: 0,
-        uncounted: false,
-        daemon: false,
-        owners: Vec::new(),
+        ..Pod::default()
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::pods::KeptPod;
 use super::super::pool::Pool;
 use super::fixture::raw;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Pod, PodPhase};
+use gpu_metrics::inventory::{Pod, PodPhase, Startup};
 
 /// The kept fields of an object.
 fn keep(object: &RawValue, settings: &WatchSettings) -> Result<KeptObject, String> {
@@ -92,6 +92,43 @@ fn a_pod_runs_since_the_first_of_its_running_containers() {
     let ended = json!({"state": {"terminated": {"startedAt": early}}});
     assert_eq!(of(json!([ended, {"state": null}])), None);
     assert_eq!(of(json!(null)), None);
+}
+
+#[test]
+fn a_pod_starts_until_it_is_ready_for_the_first_time() {
+    let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-21T10:00:09Z");
+    let of = |ready: &str, changed: &str, started: Option<&str>| {
+        let state = started.map(|it| json!({"running": {"startedAt": it}}));
+        let ready = json!({"type": "Ready", "status": ready, "lastTransitionTime": changed});
+        let status = json!({"conditions": [{"type": "Initialized", "status": "True"}, ready],
+                            "containerStatuses": [{"state": state}]});
+        kept_pod(&json!({"metadata": {"name": "p"}, "status": status}))
+    };
+    let ready_at = |time: i64| Startup::ReadySince(Timestamp::from_secs(time));
+    let loading = of("False", early, Some(late));
+    let ready = of("True", late, Some(early));
+    let overloaded = of("False", late, Some(early));
+    assert_eq!(loading.pod.startup, Startup::Starting);
+    assert_eq!(
+        of("False", early, Some(early)).pod.startup,
+        Startup::Starting
+    );
+    assert_eq!(ready.pod.startup, ready_at(1_795_255_209));
+    assert_eq!(overloaded.pod.startup, Startup::Unknown);
+    assert_eq!(of("False", early, None).pod.startup, Startup::Unknown);
+    let bare = pod(&json!({"metadata": {"name": "p"}, "status": {}}));
+    assert_eq!(bare.startup, Startup::Unknown);
+
+    let after = |former: &KeptPod, now: &KeptPod| {
+        let mut now = now.clone();
+        now.keep_startup(former);
+        now.pod.startup
+    };
+    let again = of("True", "2026-11-21T11:00:00Z", Some(early));
+    assert_eq!(after(&ready, &overloaded), ready_at(1_795_255_209));
+    assert_eq!(after(&ready, &again), ready_at(1_795_255_209));
+    assert_eq!(after(&ready, &loading), Startup::Starting);
+    assert_eq!(after(&loading, &again), ready_at(1_795_258_800));
 }
 
 #[test]

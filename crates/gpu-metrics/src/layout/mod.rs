@@ -63,10 +63,13 @@ pub struct Object {
     pub labels: Labels,
     /// Whether it has devices, held or not; otherwise it has those that its pods hold.
     pub is_place: bool,
+    /// Whether it is a pod that has not been Ready since its containers started.
+    pub is_starting: bool,
     pub members: Vec<Member>,
     /// Its live pods that request GPUs.
     pub pods: Vec<PodId>,
-    /// When it was created, or the pod started; earlier readings do not belong to it.
+    /// When it was created, or the pod started or was first Ready; earlier readings do not
+    /// belong to it.
     pub created: Timestamp,
 }
 

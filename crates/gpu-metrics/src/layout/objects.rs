@@ -6,7 +6,7 @@ use std::sync::Arc;
 use apimachinery::time::Timestamp;
 
 use super::{Holder, KindTable, Layout, Member, Object, PodId};
-use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind};
+use crate::inventory::{ClusterObject, Inventory, InventoryOrigin, ObjectKind, Startup};
 
 /// The place of the pods in the tables under construction.
 const PODS: usize = 0;
@@ -101,9 +101,13 @@ impl<'a> Objects<'a> {
                 name: Arc::clone(&pod.name),
                 labels: pod.labels.clone(),
                 is_place: false,
+                is_starting: pod.startup == Startup::Starting,
                 members: members.to_vec(),
                 pods: expected.into_iter().collect(),
-                created: holder.started(),
+                created: match pod.startup {
+                    Startup::ReadySince(ready) => ready.max(holder.started()),
+                    Startup::Starting | Startup::Unknown => holder.started(),
+                },
             });
         }
         self.add(Group::Namespace(&pod.namespace), members, expected);

@@ -13,7 +13,7 @@ use cluster_state::clock;
 use hpa::health::Health;
 use hpa::ratio::Milli;
 use hpa::stabilise::PastReplicas;
-use hpa::{History, Limit, MetricTrace, Proposal, SCALED_TO_ZERO, Situation, Trace};
+use hpa::{History, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO, Situation, Trace};
 
 use crate::Failure;
 use crate::cluster::Cluster;
@@ -171,6 +171,22 @@ impl Decision {
         facts
     }
 
+    /// The pods without a value of a metric that have not been Ready yet.
+    fn starting(&self, metric: usize) -> Option<String> {
+        let inputs = self.reading.inputs.as_ref().ok()?;
+        let MetricsAnswer::Pods(values) = inputs.answers.get(metric)? else {
+            return None;
+        };
+        let starting = inputs.starting.iter();
+        let without = starting.filter(|pod| !values.contains_key(*pod)).count();
+        (without > 0).then(|| {
+            format!(
+                "starting pods, which have no value until they are Ready: {without}; each counts as 0 \
+                 when scaling up, and as at its target when scaling down"
+            )
+        })
+    }
+
     fn add_arithmetic(&self, trace: &Trace, document: &mut Document) {
         let hpa = &self.reading.hpa;
         for (place, (metric, of)) in hpa.metrics.iter().zip(&trace.metrics).enumerate() {
@@ -183,7 +199,7 @@ impl Decision {
                 Fact::new("written value", value(written, "not written")),
                 Fact::new("value now", value(now, "see the steps")),
             ]);
-            document.steps(of.steps.iter().cloned());
+            document.steps(of.steps.iter().cloned().chain(self.starting(place)));
         }
         document.heading("Replicas");
         document.steps(trace.steps.iter().cloned());

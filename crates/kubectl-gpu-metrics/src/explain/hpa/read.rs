@@ -8,6 +8,8 @@ use serde::de::DeserializeOwned;
 
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
+use cluster_state::startup::startup;
+use gpu_metrics::inventory::Startup;
 use hpa::hpa::MetricSource;
 use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, TargetScale};
 
@@ -33,6 +35,8 @@ pub(super) struct Reading {
 pub(super) struct Inputs {
     pub(super) scale: TargetScale,
     pub(super) pods: Vec<ScaledPod>,
+    /// The pods that have not been Ready since their containers started.
+    pub(super) starting: Vec<String>,
     pub(super) answers: Vec<MetricsAnswer>,
 }
 
@@ -83,8 +87,17 @@ async fn inputs(cluster: &Cluster, namespace: &str, hpa: &Hpa) -> Result<Inputs,
             status_replicas: status.replicas,
         },
         pods: pods.items.iter().map(ScaledPod::from).collect(),
+        starting: pods.items.into_iter().filter_map(starting).collect(),
         answers,
     })
+}
+
+/// The name of a pod that has not been Ready since its containers started.
+fn starting(pod: ApiPod) -> Option<String> {
+    let status = pod.status?;
+    let conditions = status.conditions.unwrap_or_default();
+    let containers = status.container_statuses.unwrap_or_default();
+    (startup(&conditions, &containers) == Startup::Starting).then_some(pod.metadata.name)?
 }
 
 async fn read<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, String> {

@@ -55,6 +55,7 @@ fn decision(conditions: &[&str], value: Option<i64>, behavior: &Value) -> Decisi
                 status_replicas: 4,
             },
             pods,
+            starting: Vec::new(),
             answers: vec![answer],
         }),
         flags: ControllerFlags::of_version(hpa::NEWEST),
@@ -164,4 +165,16 @@ fn what_the_controller_wrote_is_shown_without_the_rest() {
         "Not computed: access denied",
     ];
     assert_eq!(verdicts(&document), expected);
+}
+
+#[test]
+fn pods_that_start_are_counted_where_they_have_no_value() {
+    let mut decision = decision(&[], Some(80), &Value::Null);
+    assert!(!steps(&decision.document()).contains("starting pods"));
+    let inputs = decision.reading.inputs.as_mut().unwrap();
+    inputs.starting = ["p0", "p3"].map(str::to_owned).into();
+    if let MetricsAnswer::Pods(values) = &mut inputs.answers[0] {
+        values.remove("p3");
+    }
+    assert!(steps(&decision.document()).contains("until they are Ready: 1; each counts as 0"));
 }

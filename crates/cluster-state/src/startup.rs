@@ -1,0 +1,33 @@
+//! When the containers of a pod started, and whether it has been Ready since.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition};
+
+use super::objects::timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::Startup;
+
+/// When the first container started that still runs.
+pub(super) fn running_since(containers: &[ContainerStatus]) -> Option<Timestamp> {
+    let states = containers.iter().filter_map(|it| it.state.as_ref());
+    let running = states.filter_map(|state| state.running.as_ref());
+    let starts = running.filter_map(|running| running.started_at.as_ref());
+    starts.map(timestamp).min()
+}
+
+/// Whether a pod with these conditions and containers has been Ready. In a pod that has never
+/// been, the condition is as old as the containers; in one that loses its readiness it is
+/// younger.
+#[must_use]
+pub fn startup(conditions: &[PodCondition], containers: &[ContainerStatus]) -> Startup {
+    let ready = conditions.iter().find(|it| it.type_ == "Ready");
+    let since = ready.and_then(|it| it.last_transition_time.as_ref());
+    let (Some(ready), Some(since)) = (ready, since.map(timestamp)) else {
+        return Startup::Unknown;
+    };
+    let is_as_old = || running_since(containers).is_some_and(|running| since <= running);
+    match &*ready.status {
+        "True" => Startup::ReadySince(since),
+        "False" if is_as_old() => Startup::Starting,
+        _ => Startup::Unknown,
+    }
+}
