@@ -18,6 +18,8 @@ pub struct Line {
     pub device: Device,
     /// The pod that the labels name.
     pub owner: Option<Owner>,
+    /// Another pod that `namespace` and `pod` name, if other labels name `owner`.
+    pub bare: Option<Box<Owner>>,
     /// Whether the labels prove that the pod holds the device, as those of a resource claim
     /// do. Without proof, `namespace` and `pod` may be those of the exporter.
     pub is_proven: bool,
@@ -51,6 +53,7 @@ impl Line {
         Some(Self {
             device: schemes::device(labels)?,
             owner: claim.owner,
+            bare: claim.bare.map(Box::new),
             is_proven: claim.proven,
             is_process: origin::is_process(labels),
             nodes: schemes::nodes(labels),

@@ -82,6 +82,8 @@ const EXPORTER: &str = "dcgm-exporter";
 pub struct Claim {
     /// The pod named.
     pub owner: Option<Owner>,
+    /// Another pod that the last pair names, if an earlier pair names `owner`.
+    pub bare: Option<Owner>,
     /// Whether the labels prove that a pod holds the device.
     pub proven: bool,
 }
@@ -109,7 +111,7 @@ pub fn names_an_owner(label: &str) -> bool {
 #[must_use]
 pub fn claim(labels: &Labels) -> Claim {
     let get = |name: &&str| value(labels, name);
-    let owner = OWNERS.iter().find_map(|of| {
+    let read = |of: &'static OwnerLabels| {
         let containers = [of.container, "container"];
         Some(Owner {
             namespace: get(&of.namespace)?.into(),
@@ -117,9 +119,18 @@ pub fn claim(labels: &Labels) -> Claim {
             container: containers.iter().find_map(get).map(Into::into),
             by: of,
         })
-    });
+    };
+    let is_exporter = |it: &Owner| it.by.are_bare() && it.pod.contains(EXPORTER);
+    let mut owners = OWNERS.iter().filter_map(read);
+    let owner = owners.next();
+    let is_other = |it: &Owner| {
+        let named = owner.as_ref().map(|it| (&it.namespace, &it.pod));
+        named != Some((&it.namespace, &it.pod))
+    };
+    let bare = owners.find(|it| it.by.are_bare() && !is_exporter(it) && is_other(it));
     Claim {
-        owner: owner.filter(|it| !it.by.are_bare() || !it.pod.contains(EXPORTER)),
+        owner: owner.filter(|it| !is_exporter(it)),
+        bare,
         proven: PROOF.iter().any(|name| get(name).is_some()),
     }
 }

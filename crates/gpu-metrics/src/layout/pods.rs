@@ -157,6 +157,13 @@ impl<'a> Pods<'a> {
     /// exporter, which requests no GPU.
     fn named(&mut self, named: &Named<'a>) -> Option<PodId> {
         let owner = named.line.owner.as_ref()?;
+        // A pod that requests a GPU may have labels that the exporter adds to its series and
+        // that name another pod.
+        let bare = named.line.bare.as_ref();
+        let bare = bare.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
+        if bare.is_some_and(Pod::requests_gpu) {
+            return None;
+        }
         let is_bare = owner.by.are_bare() && !named.line.is_proven;
         let is_cluster = self.inventory.authority == InventoryOrigin::Cluster;
         match named.pod {

@@ -45,6 +45,13 @@ B job=d instance=i Hostname=node-1: 0*3
 B job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: ·*3 40*27
 = p held_count 1; namespace held_count 1; node held_count 1; cluster held_count 1; p sum 40
 
+# labels of a pod that requests a GPU cannot name another pod
+// The exporter copies labels of pods into their series, as exported_pod too.
+window 60; pods p q
+A p job=d instance=i: 40*12
+B job=d instance=i namespace=n pod=q exported_namespace=n exported_pod=p: 90*12
+= p 40; p held_count 1; q -
+
 # of several GPUs that name a pod it holds those on its own Node
 window 60; pods p
 A p job=d instance=i Hostname=node-1: 40*5
