@@ -13,8 +13,11 @@ use super::prometheus::promql::VectorSample;
 use apimachinery::time::Timestamp;
 use limits::permits::Permits;
 
-/// The most samples of all cached results together, at some 500 bytes each.
-const MOST_SAMPLES: u64 = 200_000;
+/// The most bytes of all cached queries and results together.
+const MOST_BYTES: u64 = 96 << 20;
+
+/// The bytes of a cached result beside its query and samples.
+const ENTRY_BYTES: usize = 256;
 
 /// How long a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,8 +62,9 @@ impl QueryCache {
     /// A cache of results up to `max_age` old; with zero, none is cached.
     #[must_use]
     pub fn new(prometheus: Prometheus, clock: fn() -> Timestamp, max_age: Duration) -> Self {
-        let weigh = |_: &Arc<str>, samples: &Arc<[VectorSample]>| {
-            u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1)
+        let weigh = |query: &Arc<str>, samples: &Arc<[VectorSample]>| {
+            let of_samples: usize = samples.iter().map(VectorSample::bytes).sum();
+            u32::try_from(ENTRY_BYTES + query.len() + of_samples).unwrap_or(u32::MAX)
         };
         let most = usize::from(prometheus.max_concurrent_queries());
         let limit = || Limit {
@@ -71,7 +75,7 @@ impl QueryCache {
             prometheus,
             clock,
             results: Cache::builder()
-                .max_capacity(MOST_SAMPLES)
+                .max_capacity(MOST_BYTES)
                 .weigher(weigh)
                 .time_to_live(max_age)
                 .build(),

@@ -15,6 +15,9 @@ use apimachinery::time::Timestamp;
 /// in memory. Only a selector that matches all series of a store should exceed it.
 const MOST_SHAPE_BYTES: usize = 16 << 20;
 
+/// The bytes of a label beside its texts.
+const LABEL_BYTES: usize = 64;
+
 /// A sample of an instant vector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorSample {
@@ -35,6 +38,13 @@ impl VectorSample {
             value: value.parse().ok()?,
             at: Timestamp::from_millis((seconds * 1000.0).round() as i64),
         })
+    }
+
+    /// Its memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let labels = self.labels.iter();
+        let texts = labels.map(|(name, value)| LABEL_BYTES + name.len() + value.len());
+        size_of::<Self>() + texts.sum::<usize>()
     }
 }
 
