@@ -35,6 +35,11 @@ pub(super) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{}", shown(text));
 }
 
+/// Prints an empty line between documents. Returns whether the output is still open.
+pub(super) fn separate() -> bool {
+    writeln!(io::stdout()).is_ok()
+}
+
 /// Prints a document.
 pub(super) fn say(document: &Document, output: Output, layout: Layout) -> Result<(), Failure> {
     let wide = output == Output::Wide;

@@ -13,12 +13,16 @@ use cluster_state::clock;
 use hpa::health::Health;
 use hpa::ratio::Milli;
 use hpa::stabilise::PastReplicas;
-use hpa::{History, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO, Situation, Trace};
+use hpa::{
+    ControllerFlags, History, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO,
+    Situation, Trace,
+};
 
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
+use crate::terminal;
 use crate::top::autoscalers::severity;
 
 use super::ExplainArgs;
@@ -34,8 +38,24 @@ pub struct Decision {
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
-    let decision = Decision::read(cluster, cluster.split(&args.name), &args.flags).await?;
-    args.print(&decision.document())
+    loop {
+        let read = Decision::read(cluster, cluster.split(&args.name), &args.flags).await;
+        match read.map(|decision| decision.document()) {
+            Err(failure) if args.follow => args.print(&unread(&failure))?,
+            document => args.print(&document?)?,
+        }
+        if !args.follow || !terminal::separate() {
+            return Ok(());
+        }
+        tokio::time::sleep(ControllerFlags::of_version(hpa::NEWEST).sync_period).await;
+    }
+}
+
+/// A read that failed, while the next one may succeed.
+fn unread(failure: &Failure) -> Document {
+    let mut document = Document::new(clock::now().date());
+    document.verdict(Severity::Unknown, format!("Not read: {failure}"));
+    document
 }
 
 /// The controller's memory as far as its status shows it: an earlier recommendation holds

@@ -27,7 +27,7 @@ use super::values::{EXTERNAL, of_object};
   kubectl gpu-metrics explain deploy ml/train gpu_memory_utilization_sum
   kubectl gpu-metrics explain ns ml gpu_held_count
   kubectl gpu-metrics explain external cluster_gpu_memory_utilization -n ml --selector window=2m
-  kubectl gpu-metrics explain hpa ml/train")]
+  kubectl gpu-metrics explain hpa ml/train --follow")]
 pub struct ExplainArgs {
     /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`
     kind: String,
@@ -38,6 +38,9 @@ pub struct ExplainArgs {
     /// Metric selector of the HPA
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
+    /// Of hpa: print again every 15 seconds, as the controller syncs
+    #[arg(long)]
+    follow: bool,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
