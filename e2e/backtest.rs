@@ -153,6 +153,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     for said in [
         "24 pods of Deployment infer, by kube_pod_owner",
         "every 1m, as seen",
+        "recorded replicas are those of kube-state-metrics",
     ] {
         assert!(notes.contains(said), "{said}: {notes}");
     }

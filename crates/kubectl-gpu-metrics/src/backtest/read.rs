@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use apimachinery::duration::format_duration;
-use apimachinery::promql::quote_regex;
+use apimachinery::promql::{quote, quote_regex};
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
 
 use crate::Failure;
 use crate::history::owners::Owners;
@@ -51,6 +53,13 @@ impl Read {
             .each_of_devices(&queries, fresh, period, take)
             .await?;
         let (pods, evidence) = gather.evidence();
+        let order = order(history, plan, period).await?;
+        let source = if order.is_empty() {
+            "the pods that held GPUs"
+        } else {
+            "kube-state-metrics"
+        };
+        gather.order(order);
         let mut past = gather.finish();
         if pods == 0 || !past.trim() {
             return Err(Failure::Failed(format!(
@@ -68,7 +77,7 @@ impl Read {
                 evidence.words()
             ),
             format!("demand is the sum of {}", queries.names),
-            "recorded replicas are the pods that held GPUs".to_owned(),
+            format!("recorded replicas are those of {source}"),
         ]);
         Ok(Self { past, notes })
     }
@@ -79,4 +88,30 @@ fn scopes_of(plan: &Plan) -> [String; 5] {
     let letters = plan.hpa.scaled.name.chars().take(WHOLE_NAME);
     let pods = format!("{}.*", quote_regex(&letters.collect::<String>()));
     scopes(&plan.hpa.namespace, &pods)
+}
+
+/// The replicas that were ordered.
+async fn order(
+    history: &History,
+    plan: &Plan,
+    period: Period,
+) -> Result<Vec<(Timestamp, f64)>, Failure> {
+    let scaled = &plan.hpa.scaled;
+    let (kind, label) = (scaled.kind.to_ascii_lowercase(), quote(&scaled.name));
+    if !kind.bytes().all(|it| it.is_ascii_alphanumeric()) {
+        return Ok(Vec::new());
+    }
+    let field = match scaled.kind.as_str() {
+        "StatefulSet" => "replicas",
+        _ => "spec_replicas",
+    };
+    let query = format!(
+        "max(kube_{kind}_{field}{{namespace={},{kind}={label}{}}})",
+        quote(&plan.hpa.namespace),
+        history.matchers()
+    );
+    let answers = history.read(&query, period).await?;
+    let series = answers.iter().flat_map(Batch::iter);
+    let samples = series.flat_map(|series| series.samples);
+    Ok(samples.map(|sample| (sample.at, sample.value)).collect())
 }

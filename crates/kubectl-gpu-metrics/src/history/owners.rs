@@ -1,18 +1,23 @@
 //! Which workload a pod of the past belonged to.
 //!
-//! kube-state-metrics recorded it. Without it, names say it of pods whose names only a
-//! Deployment gives. Otherwise it is unknown.
+//! kube-state-metrics recorded it. Without it the cluster says it of the pods of now, and
+//! names say it of pods whose names only a Deployment gives. Otherwise it is unknown.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
 use apimachinery::labels::Labels;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
+use cluster_checks::paths::within;
 use gpu_metrics::batch::Batch;
 
 use crate::Failure;
+use crate::values::List;
 
 use super::History;
 use super::period::Period;
@@ -34,6 +39,8 @@ pub(crate) type Named = (Arc<str>, Arc<str>);
 pub(crate) enum Evidence {
     /// Recorded by kube-state-metrics.
     Recorded,
+    /// From the objects of the cluster now.
+    Cluster,
     /// From the names of pods.
     #[default]
     Name,
@@ -43,6 +50,7 @@ impl Evidence {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Recorded => "by kube_pod_owner",
+            Self::Cluster => "by the objects of the cluster now",
             Self::Name => "by their names",
         }
     }
@@ -51,16 +59,27 @@ impl Evidence {
 /// The owners of pods.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    pub(crate) evidence: Evidence,
+    evidence: Evidence,
     of_pods: HashMap<Named, Workload>,
     /// The value of the label that was asked for.
     labels: HashMap<Named, Arc<str>>,
 }
 
-/// The kinds that own pods for another object: kind, series, label.
-const BETWEEN: [(&str, &str, &str); 2] = [
-    ("ReplicaSet", "kube_replicaset_owner", "replicaset"),
-    ("Job", "kube_job_owner", "job_name"),
+/// An object of the cluster, as far as owners are concerned.
+#[derive(Debug, Deserialize)]
+struct Object {
+    metadata: ObjectMeta,
+}
+
+/// The kinds that own pods for another object: kind, series, label, path.
+const BETWEEN: [(&str, &str, &str, &str); 2] = [
+    (
+        "ReplicaSet",
+        "kube_replicaset_owner",
+        "replicaset",
+        "/apis/apps/v1/{}replicasets",
+    ),
+    ("Job", "kube_job_owner", "job_name", "/apis/batch/v1/{}jobs"),
 ];
 
 impl Owners {
@@ -81,6 +100,21 @@ impl Owners {
         namespace: Option<&str>,
         label: Option<&str>,
     ) -> Result<Self, Failure> {
+        let recorded = Self::of_series(history, ends, namespace, label).await?;
+        if !recorded.of_pods.is_empty() {
+            return Ok(recorded);
+        }
+        // Without rights or a cluster, names are left.
+        let found = Self::of_cluster(history, namespace, label).await;
+        Ok(found.unwrap_or_default())
+    }
+
+    async fn of_series(
+        history: &History,
+        ends: [Timestamp; 2],
+        namespace: Option<&str>,
+        label: Option<&str>,
+    ) -> Result<Self, Failure> {
         let mut found = Self {
             evidence: Evidence::Recorded,
             ..Self::default()
@@ -91,10 +125,10 @@ impl Owners {
             direct.extend(owned(labels, "pod"));
         }
         if direct.is_empty() {
-            return Ok(Self::default());
+            return Ok(found);
         }
         let mut above = HashMap::new();
-        for (kind, series, label) in BETWEEN {
+        for (kind, series, label, _) in BETWEEN {
             let owners = recorded(history, ends, namespace, series).await?;
             let owners = owners.iter().filter_map(|labels| owned(labels, label));
             above.extend(owners.map(|(object, owner)| ((kind, object), owner)));
@@ -113,6 +147,49 @@ impl Owners {
             found.labels = values.collect();
         }
         Ok(found)
+    }
+
+    /// `None`: the cluster cannot be asked.
+    async fn of_cluster(
+        history: &History,
+        namespace: Option<&str>,
+        label: Option<&str>,
+    ) -> Option<Self> {
+        let cluster = history.cluster.as_ref()?;
+        let list = async |path: &str| {
+            let path = path.replace("{}", &within(namespace));
+            let list = cluster.read::<List<Object>>(&path).await;
+            list.ok().map(|list| list.items)
+        };
+        let controlled = |object: &Object| {
+            let mut owners = object.metadata.owner_references.iter().flatten();
+            let owner = owners.find(|it| it.controller == Some(true))?;
+            Some((named(&object.metadata), workload(&owner.kind, &owner.name)))
+        };
+        let pods = list("/api/v1/{}pods").await?;
+        let mut above = HashMap::new();
+        for (kind, .., path) in BETWEEN {
+            let objects = list(path).await.unwrap_or_default();
+            let owners = objects.iter().filter_map(controlled);
+            above.extend(owners.map(|(object, owner)| ((kind, object), owner)));
+        }
+        let labels = pods.iter().filter_map(|pod| {
+            let value = pod.metadata.labels.as_ref()?.get(label?)?;
+            Some((named(&pod.metadata), Arc::from(value.as_str())))
+        });
+        let own = |pod: &Object| {
+            let pod = named(&pod.metadata);
+            let owner = workload("Pod", &pod.1);
+            (pod, owner)
+        };
+        let direct = pods
+            .iter()
+            .map(|pod| controlled(pod).unwrap_or_else(|| own(pod)));
+        Some(Self {
+            evidence: Evidence::Cluster,
+            labels: labels.collect(),
+            of_pods: resolved(direct.collect(), &above),
+        })
     }
 
     /// The workload of a pod, and how it is known; `None`: it is unknown.
@@ -135,6 +212,11 @@ fn workload(kind: &str, name: &str) -> Workload {
         kind: kind.into(),
         name: name.into(),
     }
+}
+
+fn named(of: &ObjectMeta) -> Named {
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+    (text(&of.namespace), text(&of.name))
 }
 
 /// Pods with the owners of their ReplicaSets and Jobs.

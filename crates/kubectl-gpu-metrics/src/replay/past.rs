@@ -12,7 +12,7 @@ use crate::history::owners::{Evidence, Owners};
 use crate::history::period::Period;
 use crate::history::rows::{Gaps, Holding, Reading, Row};
 
-use super::plan::Plan;
+use super::plan::{MOST_REPLICAS, Plan};
 
 /// Utilisation in percent from which a GPU is saturated, and its demand may be higher.
 pub(crate) const SATURATED: f64 = 95.0;
@@ -29,11 +29,14 @@ pub(crate) struct Moment {
     pub(crate) gpus: u32,
     /// Whether more than half of the GPUs were saturated: the demand may have been higher.
     pub(crate) censored: bool,
+    /// The ordered replicas, if recorded.
+    pub(crate) ordered: Option<i32>,
 }
 
 impl Moment {
     pub(crate) fn replicas(&self) -> i32 {
-        i32::try_from(self.pods).unwrap_or(i32::MAX)
+        let seen = i32::try_from(self.pods).unwrap_or(i32::MAX);
+        self.ordered.unwrap_or(seen)
     }
 }
 
@@ -214,6 +217,17 @@ impl<'p> Gather<'p> {
         }
     }
 
+    /// Adds the ordered replicas, by time.
+    pub(crate) fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
+        for (at, replicas) in replicas {
+            let known = (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas);
+            let place = self.past.period.place(at).filter(|_| known);
+            if let Some(moment) = place.and_then(|place| self.past.moments.get_mut(place)) {
+                moment.ordered = Some(replicas as i32);
+            }
+        }
+    }
+
     /// The collected past.
     pub(crate) fn finish(mut self) -> Past {
         let counted = self.saturated.iter().zip(&self.missing);
@@ -229,6 +243,12 @@ impl<'p> Gather<'p> {
         }
         let usual = counts.into_iter().max_by_key(|(_, count)| *count);
         self.past.gpus_per_pod = usual.map_or(1.0, |(gpus, _)| f64::from(gpus));
+        // Without pods the demand is 0 only if no replicas were ordered.
+        for moment in &mut self.past.moments {
+            if moment.pods == 0 && moment.ordered == Some(0) {
+                moment.demand = Some(0.0);
+            }
+        }
         self.past
     }
 }

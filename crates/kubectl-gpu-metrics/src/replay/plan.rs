@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 /// More replicas than any cluster has GPUs for.
-const MOST_REPLICAS: i32 = 10_000;
+pub(super) const MOST_REPLICAS: i32 = 10_000;
 
 const OTHER: &str = "is not a utilisation of GPUs: its value with other \
                      replicas cannot be computed from the recorded data";

@@ -42,8 +42,8 @@ pub struct UsageArgs {
     /// Owners: namespace, workload, node, or label=KEY with a label of pods
     #[arg(long, value_name = "OWNER", default_value = "namespace", value_parser = By::parse)]
     by: By,
-    /// Price of a GPU for an hour: a number, or MODEL=NUMBER for each model. A word of the
-    /// model is enough
+    /// Price of a GPU for an hour: a number, MODEL=NUMBER for each model, or a file with such
+    /// lines. A word of the model is enough
     #[arg(long, value_name = "PRICES", value_parser = Prices::parse)]
     price: Option<Prices>,
     /// Output format
@@ -131,9 +131,9 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         By::Namespace | By::Node => Owners::default(),
         _ => Owners::read(history, ends, namespace, label).await?,
     };
-    let mut tally = Tally::new(period.step);
+    let mut tally = Tally::new(period);
     // A pod holds a GPU until two scrapes in a row do not name it.
-    let take = |_, rows| tally.take(&rows);
+    let take = |range, rows| tally.take(&rows, range);
     history
         .each_of_devices(&queries, 2 * scrape, period, take)
         .await?;
@@ -152,5 +152,5 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         is_fleet: namespace.is_none(),
         how,
     };
-    Ok(report.document(&tally.usage))
+    Ok(report.document(&tally.finish()))
 }

@@ -1,13 +1,30 @@
 //! What a GPU costs in an hour.
 
+use std::fs;
+
 /// Prices by a word of the model; the empty word is of all models.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prices(Vec<(String, f64)>);
 
 impl Prices {
-    /// Parses `2.5`, or `H100=2.5,A100=1.8`.
+    /// Parses `2.5`, `H100=2.5,A100=1.8`, or the path of a file with such lines.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let prices: Result<Vec<_>, _> = text.split(',').map(price).collect();
+        let is_written = text.contains('=') || text.parse::<f64>().is_ok();
+        let read;
+        let text = match is_written {
+            true => text,
+            false => {
+                let failed = |error| format!("{text}: {error}: write H100=2.5, or name a file");
+                read = fs::read_to_string(text).map_err(failed)?;
+                &read
+            }
+        };
+        let lines = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or_default());
+        let entries = lines.flat_map(|line| line.split(',')).map(str::trim);
+        let entries = entries.filter(|entry| !entry.is_empty());
+        let prices: Result<Vec<_>, _> = entries.map(price).collect();
         prices.map(Self)
     }
 
@@ -45,7 +62,7 @@ mod tests {
             assert_eq!(prices.of(model), price, "{model:?}");
         }
         assert_eq!(Prices::parse("3").unwrap().of(None), Some(3.0));
-        for wrong in ["H100=x", "H100=-1", "H100=NaN", ""] {
+        for wrong in ["H100=x", "H100=-1", "H100=NaN", "/nowhere/prices"] {
             assert!(Prices::parse(wrong).is_err(), "{wrong}");
         }
     }

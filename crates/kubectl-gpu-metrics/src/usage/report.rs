@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Table, columns};
 use crate::document::{Block, Document, Fact, Severity};
-use crate::history::owners::{Named, Owners};
+use crate::history::owners::{Evidence, Named, Owners};
 use crate::history::period::Period;
 use crate::history::rows::Holding;
 
 use super::By;
 use super::price::Prices;
-use super::tally::{GpuHours, Held, Usage};
+use super::tally::{GpuHours, Held, IdleSpan, Usage};
 
 const UNKNOWN: &str = "unknown";
 const NO_READING: &str = "no reading is valid";
@@ -64,15 +64,53 @@ fn money(money: Option<f64>) -> Cell {
     Cell::known(money, Unit::Count, "a model has no price")
 }
 
+/// An idle span with the names of its times.
+type SpanRow = (IdleSpan, Period);
+
+columns! {
+    SPANS: SpanRow;
+    "namespace", "NAMESPACE", "" [] => |(span, _)| {
+        let pod = span.holding.pod.as_ref();
+        Cell::text(pod.map_or("", |(namespace, _)| namespace))
+    };
+    "name", "POD", "" [] => |(span, _)| {
+        let pod = span.holding.pod.as_ref();
+        Cell::text(pod.map_or("", |(_, name)| name))
+    };
+    "node", "NODE", "" [] => |(span, _)| {
+        let node = span.node.as_deref();
+        node.map_or_else(|| Cell::absent("no label names it"), Cell::text)
+    };
+    "gpu", "GPU", "" [] => |(span, _)| {
+        let device = &span.holding.device;
+        match &device.instance {
+            Some(instance) => Cell::text(format!("{} MIG {instance}", device.uuid)),
+            None => Cell::text(&*device.uuid),
+        }
+    };
+    "from", "FROM", "" [] => |(span, of)| Cell::text(of.time(span.instants.start).date());
+    "lasted", "IDLE FOR", "" [unit(Unit::Seconds)] => |(span, of)| {
+        let seconds = of.step.as_secs_f64() * span.instants.len() as f64;
+        Cell::number(seconds, Unit::Seconds)
+    };
+    "gpuHours", "GPU-HOURS", "" [unit(Unit::Count)] => |(span, _)| {
+        Cell::number(span.gpu_hours, Unit::Count)
+    };
+}
+
 impl Report<'_> {
     pub(super) fn document(&self, usage: &Usage) -> Document {
         let rows = self.rows(usage);
         let mut document = Document::new("Usage of GPUs");
         self.add_sums(&mut document, usage, &rows);
         document.table(self.table(rows));
+        let spans = usage.idle_spans.iter().cloned();
+        let spans = spans.map(|span| (span, self.period));
+        document.heading("Largest idle spans");
+        document.table(Table::of("Largest idle spans", SPANS, spans));
         let owners = matches!(self.by, By::Workload).then(|| self.evidence(usage));
         let notes = [self.how.clone()].into_iter();
-        document.notes(notes.chain(owners));
+        document.notes(notes.chain(owners.into_iter().flatten()));
         document
     }
 
@@ -104,14 +142,21 @@ impl Report<'_> {
     }
 
     /// How the owners of pods are known.
-    fn evidence(&self, usage: &Usage) -> String {
+    fn evidence(&self, usage: &Usage) -> Vec<String> {
         let pods: BTreeSet<&Named> = usage.held.keys().filter_map(|it| it.pod.as_ref()).collect();
-        let unknown = pods.iter().filter(|it| self.owners.of(it).is_none());
-        format!(
-            "Owners of pods are known {}. Of {} pods they are unknown: scrape kube-state-metrics.",
-            self.owners.evidence.words(),
-            unknown.count()
-        )
+        let mut counts: BTreeMap<Option<Evidence>, usize> = BTreeMap::new();
+        for pod in pods {
+            let known = self.owners.of(pod).map(|(_, evidence)| evidence);
+            *counts.entry(known).or_default() += 1;
+        }
+        let sentence = |(known, count): (Option<Evidence>, usize)| match known {
+            Some(known) => format!("Owners of {count} pods are known {}.", known.words()),
+            None => format!(
+                "Owners of {count} pods are unknown: scrape kube-state-metrics, or let the user \
+                 list pods, ReplicaSets and Jobs."
+            ),
+        };
+        counts.into_iter().map(sentence).collect()
     }
 
     /// Namespace and name of the owner of what a pod held.

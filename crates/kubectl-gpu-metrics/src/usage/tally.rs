@@ -1,13 +1,17 @@
 //! Adds up what pods held, instant by instant.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpu_metrics::series::Device;
 
+use crate::history::owners::Named;
+use crate::history::period::Period;
 use crate::history::rows::{Holding, Reading, Row};
+
+/// The number of idle spans that are kept.
+const MOST_SPANS: usize = 10;
 
 /// GPU-hours. A MIG instance counts by its share of the GPU, a shared GPU once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,13 +57,26 @@ impl AddAssign for GpuHours {
     }
 }
 
+/// Instants in a row in which a pod held a GPU without using it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct IdleSpan {
+    pub(super) holding: Holding,
+    pub(super) node: Option<Arc<str>>,
+    pub(super) instants: Range<usize>,
+    pub(super) gpu_hours: f64,
+}
+
 /// What a pod held of a device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     pub(super) hours: GpuHours,
     pub(super) node: Option<Arc<str>>,
     pub(super) model: Option<Arc<str>>,
+    idle: Option<(Range<usize>, f64)>,
 }
+
+/// The instant at which a device was last reported, and its holders then.
+type Seen = (usize, Vec<Named>);
 
 /// The sums over a period.
 #[derive(Debug, Default)]
@@ -67,63 +84,155 @@ pub(super) struct Usage {
     pub(super) held: HashMap<Holding, Held>,
     /// The GPU-hours of all reported devices, held or not.
     pub(super) reported: f64,
+    /// The largest first.
+    pub(super) idle_spans: Vec<IdleSpan>,
 }
 
-/// Adds up slices.
+/// Adds up slices in the order of time.
 #[derive(Debug)]
 pub(super) struct Tally {
     step_hours: f64,
-    pub(super) usage: Usage,
+    usage: Usage,
+    last_seen: HashMap<Device, Seen>,
 }
 
 impl Tally {
-    pub(super) fn new(step: Duration) -> Self {
+    pub(super) fn new(period: Period) -> Self {
         Self {
-            step_hours: step.as_secs_f64() / 3600.0,
+            step_hours: period.step.as_secs_f64() / 3600.0,
             usage: Usage::default(),
+            last_seen: HashMap::new(),
         }
     }
 
     /// Adds the rows of a slice. A GPU beside its MIG instances is counted by these.
-    pub(super) fn take(&mut self, rows: &BTreeMap<Holding, Row>) {
+    pub(super) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
         let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
         for board in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
             let has_instances = board.iter().any(|(it, _)| it.device.instance.is_some());
             let devices = board.chunk_by(|(a, _), (b, _)| a.device == b.device);
             let counted = devices.filter(|it| it[0].0.device.instance.is_some() == has_instances);
             for rows in counted {
-                self.add_device(rows);
+                self.add_device(rows, range.start);
             }
         }
     }
 
     /// Adds a device with its holders. While it is held, it is not free, also if series
     /// without a pod are still fresh.
-    fn add_device(&mut self, rows: &[(&Holding, &Row)]) {
-        let share = share(&rows[0].0.device, rows[0].1.model.as_deref()) * self.step_hours;
+    fn add_device(&mut self, rows: &[(&Holding, &Row)], start: usize) {
+        let device = &rows[0].0.device;
+        let share = share(device, rows[0].1.model.as_deref()) * self.step_hours;
+        let mut last = self.last_seen.remove(device);
         let holders: Vec<_> = rows.iter().filter(|(of, _)| of.pod.is_some()).collect();
-        let mut hours = vec![GpuHours::default(); holders.len()];
+        let mut held: Vec<Held> = holders.iter().map(|(of, row)| self.held(of, row)).collect();
+        let is_there = |row: &Row, place: usize| row.readings.get(place) != Some(&Reading::Silent);
+        let mut present = Vec::new();
         for place in 0..rows[0].1.readings.len() {
-            let is_there = |row: &Row| row.readings[place] != Reading::Silent;
-            if rows.iter().any(|(_, row)| is_there(row)) {
-                self.usage.reported += share;
-            }
-            let now = (0..holders.len()).filter(|it| is_there(holders[*it].1));
+            let now = (0..holders.len()).filter(|it| is_there(holders[*it].1, place));
             let now: Vec<usize> = now.collect();
+            if now.is_empty() && !rows.iter().any(|(_, row)| is_there(row, place)) {
+                continue;
+            }
+            let here = start + place;
+            let pod = |it: &usize| holders[*it].0.pod.clone();
+            if let Some((at, pods)) = &last {
+                // A device that is silent for a time is held by the pods before and after.
+                let silent = share * (here - at - 1) as f64;
+                self.usage.reported += silent;
+                let still = now
+                    .iter()
+                    .filter(|it| pod(it).is_some_and(|it| pods.contains(&it)));
+                let still: Vec<usize> = still.copied().collect();
+                for it in &still {
+                    held[*it].hours.unknown += silent / still.len() as f64;
+                }
+            }
+            self.usage.reported += share;
             for it in &now {
+                let hours = share / now.len() as f64;
                 let reading = holders[*it].1.readings[place];
-                hours[*it].add(reading, share / now.len() as f64);
+                held[*it].hours.add(reading, hours);
+                let ended = held[*it].follow(reading, here, hours);
+                self.usage.add_span(holders[*it].0, &held[*it], ended);
+            }
+            match &mut last {
+                Some((at, _)) if now == present => *at = here,
+                _ => last = Some((here, now.iter().filter_map(pod).collect())),
+            }
+            present = now;
+        }
+        if let Some(last) = last {
+            self.last_seen.insert(device.clone(), last);
+        }
+        let kept = holders.iter().map(|(of, _)| (*of).clone());
+        self.usage.held.extend(kept.zip(held));
+    }
+
+    fn held(&mut self, of: &Holding, row: &Row) -> Held {
+        let known = self.usage.held.remove(of);
+        known.unwrap_or_else(|| Held {
+            node: row.node.clone(),
+            model: row.model.clone(),
+            ..Held::default()
+        })
+    }
+
+    pub(super) fn finish(mut self) -> Usage {
+        let ends = self.usage.held.iter_mut();
+        let ended: Vec<_> = ends
+            .filter_map(|(of, held)| Some((of.clone(), held.clone(), held.idle.take()?)))
+            .collect();
+        for (of, held, span) in ended {
+            self.usage.add_span(&of, &held, Some(span));
+        }
+        self.usage.keep_largest();
+        self.usage
+    }
+}
+
+impl Held {
+    /// Continues the idle span, or begins one. Returns the span that has ended.
+    fn follow(&mut self, reading: Reading, here: usize, hours: f64) -> Option<(Range<usize>, f64)> {
+        let is_idle = reading == Reading::Percent(0.0);
+        match &mut self.idle {
+            Some((instants, sum)) if is_idle && instants.end == here => {
+                instants.end += 1;
+                *sum += hours;
+                None
+            }
+            _ => {
+                let next = is_idle.then_some((here..here + 1, hours));
+                std::mem::replace(&mut self.idle, next)
             }
         }
-        for ((of, row), hours) in holders.into_iter().zip(hours) {
-            let held = self.usage.held.entry((*of).clone());
-            let held = held.or_insert_with(|| Held {
-                node: row.node.clone(),
-                model: row.model.clone(),
-                hours: GpuHours::default(),
-            });
-            held.hours += hours;
+    }
+}
+
+impl Usage {
+    fn add_span(&mut self, of: &Holding, held: &Held, span: Option<(Range<usize>, f64)>) {
+        let Some((instants, gpu_hours)) = span else {
+            return;
+        };
+        self.idle_spans.push(IdleSpan {
+            holding: of.clone(),
+            node: held.node.clone(),
+            instants,
+            gpu_hours,
+        });
+        if self.idle_spans.len() >= 100 * MOST_SPANS {
+            self.keep_largest();
         }
+    }
+
+    fn keep_largest(&mut self) {
+        self.idle_spans.sort_by(|a, b| {
+            let key = |it: &IdleSpan| (it.instants.start, it.holding.clone());
+            b.gpu_hours
+                .total_cmp(&a.gpu_hours)
+                .then_with(|| key(a).cmp(&key(b)))
+        });
+        self.idle_spans.truncate(MOST_SPANS);
     }
 }
 
@@ -144,14 +253,25 @@ fn share(device: &Device, model: Option<&str>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use apimachinery::time::Timestamp;
+
     use super::*;
 
     /// Adds rows of a UUID, a MIG instance with its profile, a pod, and readings, one each
     /// hour: `·` is silent, `?` invalid, `|` the end of a slice.
     fn used(rows: &[(&str, &str, &str, &str)]) -> Usage {
-        let mut tally = Tally::new(Duration::from_secs(3600));
+        let period = Period {
+            start: Timestamp::from_secs(0),
+            step: Duration::from_secs(3600),
+            count: 100,
+        };
+        let mut tally = Tally::new(period);
         let slices = rows[0].3.split('|').count();
+        let mut start = 0;
         for slice in 0..slices {
+            let mut length = 0;
             let rows = rows.iter().map(|(uuid, instance, pod, readings)| {
                 let instance = instance.split_once(' ');
                 let holding = Holding {
@@ -170,6 +290,7 @@ mod tests {
                         number => Reading::Percent(number.parse().unwrap()),
                     })
                     .collect();
+                length = readings.len();
                 let row = Row {
                     node: None,
                     model: None,
@@ -178,9 +299,10 @@ mod tests {
                 (holding, row)
             });
             let rows: BTreeMap<_, _> = rows.collect();
-            tally.take(&rows);
+            tally.take(&rows, start..start + length);
+            start += length;
         }
-        tally.usage
+        tally.finish()
     }
 
     /// Active, idle and unknown GPU-hours of a pod.
@@ -193,15 +315,25 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_reading_is_unknown_and_silence_is_not_counted() {
-        let usage = used(&[("a", "", "p", "50 · · | · 0 ? 0 | · ·")]);
-        assert_eq!(of(&usage, "p"), [1.0, 2.0, 1.0]);
-        let [(_, held)] = &Vec::from_iter(&usage.held)[..] else {
-            panic!("{usage:?}")
-        };
-        assert_eq!((held.hours.held(), usage.reported), (4.0, 4.0));
-        let mean = held.hours.utilization().unwrap();
-        assert!((mean - 50.0 / 3.0).abs() < 1e-9, "{mean}");
+    fn silence_between_two_readings_of_a_holder_is_unknown_and_not_idle() {
+        let usage = used(&[
+            ("a", "", "p", "50 · · | · 0 ? 0 | · ·"),
+            // Another pod came in the silence.
+            ("b", "", "q", "0 · · | · · · · | · ·"),
+            ("b", "", "r", "· · · | 0 · · · | · ·"),
+        ]);
+        assert_eq!(of(&usage, "p"), [1.0, 2.0, 4.0]);
+        assert_eq!(of(&usage, "q"), [0.0, 1.0, 0.0]);
+        assert_eq!(of(&usage, "r"), [0.0, 1.0, 0.0]);
+        let total: GpuHours = usage
+            .held
+            .values()
+            .fold(GpuHours::default(), |mut sum, it| {
+                sum += it.hours;
+                sum
+            });
+        assert_eq!(total.held(), 9.0);
+        assert_eq!(total.utilization(), Some(10.0));
     }
 
     #[test]
@@ -220,5 +352,18 @@ mod tests {
         assert!((idle - 9.0 / 7.0).abs() < 1e-9);
         assert_eq!(of(&usage, "x"), [0.0; 3]);
         assert!((usage.reported - 6.0).abs() < 1e-9, "{usage:?}");
+    }
+
+    #[test]
+    fn idle_spans_are_of_one_holder_without_a_break_the_largest_first() {
+        let usage = used(&[
+            ("a", "", "p", "0 0 5 0 | 0 0 0 ·"),
+            ("b", "", "q", "0 · 0 0 | 9 · · ·"),
+        ]);
+        let spans = usage.idle_spans.iter();
+        let spans: Vec<_> = spans
+            .map(|it| (it.instants.clone(), it.gpu_hours))
+            .collect();
+        assert_eq!(spans, [(3..7, 4.0), (0..2, 2.0), (2..4, 2.0), (0..1, 1.0)]);
     }
 }
