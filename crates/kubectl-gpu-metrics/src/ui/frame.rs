@@ -209,6 +209,10 @@ impl Addresses for Ask {
     }
 
     fn sorted(&self, word: &str) -> Option<String> {
+        // The tables about one object are not those of `top`.
+        if self.query.word("name").is_some() {
+            return None;
+        }
         let namespace = self.query.word("namespace").unwrap_or_default();
         Some(link(
             self.tab.path,
