@@ -195,7 +195,9 @@ fn decimal(text: &str) -> Option<(f64, usize)> {
 fn time(text: &mut Cursor<'_>) -> Result<Timestamp, DecodeError> {
     text.trim();
     let seconds = match decimal(text.rest) {
-        Some((seconds, length)) if text.rest[length..].starts_with([',', ' ']) => {
+        Some((seconds, length))
+            if matches!(text.rest.as_bytes().get(length), Some(b',' | b' ')) =>
+        {
             text.rest = &text.rest[length..];
             seconds
         }

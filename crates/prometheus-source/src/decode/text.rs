@@ -11,6 +11,7 @@ use super::DecodeError;
 
 /// The error of a text that has something else where `wanted` must be. The text is not
 /// repeated, because a part of a secret would not be masked.
+#[cold]
 pub(crate) fn malformed(wanted: impl fmt::Display) -> DecodeError {
     DecodeError::NotAnAnswer(format!("{wanted} is missing"))
 }
@@ -50,11 +51,15 @@ impl<'t> Cursor<'t> {
     /// Skips the ASCII character `token`, which comes next.
     #[inline]
     pub(crate) fn expect(&mut self, token: u8) -> Result<(), DecodeError> {
-        if self.peek()? != token {
-            return Err(malformed(char::from(token)));
+        self.trim();
+        match self.rest.as_bytes().first() {
+            Some(first) if *first == token => {
+                self.rest = &self.rest[1..];
+                Ok(())
+            }
+            Some(_) => Err(malformed(char::from(token))),
+            None => Err(DecodeError::Truncated),
         }
-        self.take(1);
-        Ok(())
     }
 
     /// Whether an object or list that ends with `end` has a further element, which is read
@@ -100,6 +105,7 @@ impl<'t> Cursor<'t> {
 
     /// A value of this type. Something follows it in an answer, so that a number at the end of
     /// the text may be cut.
+    #[inline(never)]
     pub(crate) fn value<T: Deserialize<'t>>(&mut self) -> Result<T, DecodeError> {
         let mut values = serde_json::Deserializer::from_str(self.rest).into_iter();
         match values.next() {

@@ -11,6 +11,9 @@ use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
+/// The most samples of an answer to a query of a rule: each takes many times its text.
+const MOST_SAMPLES: usize = 300_000;
+
 /// The most bytes of the shapes that one selector may match: their names, each with its place
 /// in memory. Only a selector that matches all series of a store should exceed it.
 const MOST_SHAPE_BYTES: usize = 16 << 20;
@@ -70,6 +73,10 @@ impl Elements for Samples {
             let Element { metric, value } = text.value()?;
             let sample = value.and_then(|(at, value)| VectorSample::new(metric, at, &value));
             self.samples.extend(sample);
+            if self.samples.len() > MOST_SAMPLES {
+                let (limit, parts) = (MOST_SAMPLES, "samples");
+                return Err(DecodeError::TooMany { limit, parts });
+            }
         } else {
             self.of_scalar.push(text.value()?);
             if self.of_scalar.len() > 2 {
