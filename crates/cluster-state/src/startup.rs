@@ -1,10 +1,16 @@
 //! When the containers of a pod started, and whether it has been Ready since.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition};
 
 use super::objects::timestamp;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::Startup;
+
+/// How long after its readiness a sample may show a pod before it: exporters read GPUs every
+/// 30 s by default.
+const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// When the first container started that still runs.
 pub(super) fn running_since(containers: &[ContainerStatus]) -> Option<Timestamp> {
@@ -26,7 +32,8 @@ pub fn startup(conditions: &[PodCondition], containers: &[ContainerStatus]) -> S
     };
     let is_as_old = || running_since(containers).is_some_and(|running| since <= running);
     match &*ready.status {
-        "True" => Startup::ReadySince(since),
+        "True" if is_as_old() => Startup::ReadySince(since),
+        "True" => Startup::ReadySince(since + READ_EVERY),
         "False" if is_as_old() => Startup::Starting,
         _ => Startup::Unknown,
     }

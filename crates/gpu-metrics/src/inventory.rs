@@ -72,7 +72,7 @@ pub enum PodPhase {
 pub enum Startup {
     /// It has not been Ready yet.
     Starting,
-    /// It was Ready from then on for the first time; earlier readings are not its own.
+    /// Readings are its own from then on: it was Ready for the first time before.
     ReadySince(Timestamp),
     /// It may have been Ready at any time.
     #[default]

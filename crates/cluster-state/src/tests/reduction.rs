@@ -113,7 +113,9 @@ fn a_pod_starts_until_it_is_ready_for_the_first_time() {
         of("False", early, Some(early)).pod.startup,
         Startup::Starting
     );
-    assert_eq!(ready.pod.startup, ready_at(1_795_255_209));
+    assert_eq!(ready.pod.startup, ready_at(1_795_255_239));
+    let at_once = of("True", early, Some(early));
+    assert_eq!(at_once.pod.startup, ready_at(1_795_255_200));
     assert_eq!(overloaded.pod.startup, Startup::Unknown);
     assert_eq!(of("False", early, None).pod.startup, Startup::Unknown);
     let bare = pod(&json!({"metadata": {"name": "p"}, "status": {}}));
@@ -125,10 +127,10 @@ fn a_pod_starts_until_it_is_ready_for_the_first_time() {
         now.pod.startup
     };
     let again = of("True", "2026-11-21T11:00:00Z", Some(early));
-    assert_eq!(after(&ready, &overloaded), ready_at(1_795_255_209));
-    assert_eq!(after(&ready, &again), ready_at(1_795_255_209));
+    assert_eq!(after(&ready, &overloaded), ready_at(1_795_255_239));
+    assert_eq!(after(&ready, &again), ready_at(1_795_255_239));
     assert_eq!(after(&ready, &loading), Startup::Starting);
-    assert_eq!(after(&loading, &again), ready_at(1_795_258_800));
+    assert_eq!(after(&loading, &again), ready_at(1_795_258_830));
 }
 
 #[test]
