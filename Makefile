@@ -27,7 +27,7 @@ test: prerequisites
 # last result is e2e/slow/README.md.
 test-slow: prerequisites programs stores controlplane helm peer keda test-oldest
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
-	SEED=$$(date +%s)000 WORLDS=300 $(CARGO) test --locked -p gpu-metrics --test numbers worlds
+	WORLDS=300 $(CARGO) test --locked -p gpu-metrics --test numbers worlds
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
 
 # Install, an HPA up and down, check and explain on the oldest Kubernetes that is
