@@ -133,7 +133,8 @@ pub(super) fn check(files: &[File], served: &Served, report: &mut Report) {
             finding.file = Some(file.path.clone());
         }
         checks.report.looked |= is_any;
-        if !is_any {
+        let is_of_keda = |it: &Value| it["kind"] == "ScaledObject";
+        if !is_any && !file.documents.iter().any(is_of_keda) {
             checks.report.skipped.insert(Skipped::new(
                 &*file.path,
                 "contains nothing that can be checked",
@@ -159,6 +160,14 @@ impl<'f> Checks<'f> {
             }
             Some("HorizontalPodAutoscaler") => self.autoscaler(file, document),
             Some("ConfigMap") => return self.config_map(document),
+            Some("ScaledObject") => {
+                self.report.skipped.insert(Skipped::new(
+                    object(document),
+                    "KEDA reads the metrics of its triggers, which are not checked",
+                    "apply it, then run check in its namespace: KEDA makes an HPA of it",
+                ));
+                return false;
+            }
             _ => return false,
         }
         true

@@ -168,8 +168,13 @@ fn manifests_that_kube_apiserver_refuses_are_errors_and_scaled_objects_are_not_c
         assert!(report.looked);
     }
     let of_keda = "kind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: a}}\n";
-    let report = report(&[of_keda]);
-    assert!(!report.looked && report.findings.is_empty(), "{report:?}");
+    // One beside an HPA is named as well.
+    for text in [of_keda.to_owned(), format!("{HPA}---\n{of_keda}")] {
+        let report = report(&[&text]);
+        let skipped: Vec<&str> = report.skipped.iter().map(|it| &*it.what).collect();
+        assert_eq!(skipped, ["ScaledObject default/a"], "{text}");
+        assert!(report.findings.is_empty(), "{report:?}");
+    }
 }
 
 #[test]
