@@ -4,7 +4,7 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 MDBOOK_VERSION := 0.5.4
-# docs/architecture.md, "Budgets".
+# e2e/bench/README.md, "Budgets".
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 

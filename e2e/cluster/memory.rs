@@ -19,7 +19,7 @@ use crate::exporters::Exporters;
 use crate::program::{Program, eventually, memory_kib, ok_if};
 use crate::prometheus::Storage;
 
-/// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
+/// e2e/bench/README.md, "Budgets": at 1,000 GPUs and 2,000 pods.
 const BUDGET_MIB: u64 = 64;
 
 /// Concurrent requests to kube-apiserver.
