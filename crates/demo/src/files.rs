@@ -34,11 +34,9 @@ const CONFIG: &str = "\
 # A configuration file of gpu-metrics-apiserver with its defaults.
 # Pass it with --config; every key may be left out.
 gpu:
-  window: auto          # 1m, or four scrape intervals where that is more
+  window: 1m
   step: 5s              # the distance of two instants
   poll: auto            # how often the source is asked
-  average: mean-of-instants
-  idle: zero
 ";
 
 /// The file that marks a directory whose files a demonstration wrote.
@@ -213,4 +211,17 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
         "cannot write {}: {error}: choose another directory with --dir",
         path.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use configuration::{Config, Flags};
+
+    use super::*;
+
+    #[test]
+    fn the_server_takes_the_configuration_as_it_is() {
+        let read = Config::from_yaml("config.yaml", CONFIG, &Flags::default()).unwrap();
+        assert!(read.warnings.is_empty(), "{:?}", read.warnings);
+    }
 }

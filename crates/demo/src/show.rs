@@ -135,7 +135,10 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
             "which pods hold GPUs",
             own(format!("top pods -n {namespace}")),
         ),
-        ("the state of an autoscaler", own(format!("check {hpa}"))),
+        (
+            "the faults of a manifest, before it is applied",
+            own(format!("check {hpa}")),
+        ),
     ]);
     if let Some(name) = deployment {
         let words = format!("explain hpa {namespace}/{name}");

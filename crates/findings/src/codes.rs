@@ -80,9 +80,9 @@ codes! {
         GM501 Error "the metric is not served":
             "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)",
         GM503 Error "the type of the target does not fit the metric":
-            "use type AverageValue: of a mean with a Pods metric, or with the metric that ends in _sum; of a sum with the target of one replica",
+            "use a Pods metric of a mean, or type AverageValue of a sum with the amount for one replica",
         GM504 Error "the target is so high that it never scales up":
-            "write a target of at most 80 percent of that value",
+            "write a target of at most 80 percent of the largest value",
         GM505 Error "the target has another unit than the metric":
             "write the target in the unit of the metric",
         GM507 Error "two HPAs select the same pods":
@@ -100,7 +100,7 @@ codes! {
         GM201 Error "the server lacks a right":
             "apply manifests/rbac.yaml, with the names of your installation; with the chart run helm upgrade with --reuse-values (rbac.create: true)",
         GM518 Error "kube-apiserver refuses the manifest of an HPA":
-            "write apiVersion: autoscaling/v2, and correct what the message names",
+            "correct what the message names; kube-apiserver serves autoscaling/v2",
         GM601 Warning "a rule does not do what it seems to":
             "correct what the message names",
     }

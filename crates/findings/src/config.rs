@@ -15,7 +15,9 @@ const AGGREGATORS: [&str; 11] = [
 const COUNTERS: [&str; 3] = ["_total", "_count", "_sum"];
 
 /// Functions that make a gauge of a counter.
-const RATES: [&str; 6] = ["rate", "increase", "delta", "deriv", "changes", "resets"];
+const RATES: [&str; 8] = [
+    "rate", "irate", "increase", "delta", "idelta", "deriv", "changes", "resets",
+];
 
 /// The matcher of a request for objects of a namespace.
 const MATCHER: &str = r#"namespace="a""#;

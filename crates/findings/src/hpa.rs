@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::codes::{GM501, GM509, GM515, GM516, GM518};
 use super::names::nearest;
-use super::shape::{self, metrics_of, usual};
+use super::shape::{self, metrics_of, of_pods, usual};
 use super::{Finding, Severity};
 use ::hpa::health::Health;
 use ::hpa::hpa::{Metric, MetricSource};
@@ -107,7 +107,8 @@ fn not_served(
     }
 }
 
-/// The usual name of others for a built-in metric, which no rule serves.
+/// The usual name of others for a built-in metric, which no rule serves. Their number can have
+/// another unit than MiB or watts.
 fn foreign_name(object: &str, metric: &Metric, meant: &str, is_certain: bool) -> Finding {
     let name = metric.source.name();
     let (unless, severity) = match is_certain {
@@ -115,12 +116,15 @@ fn foreign_name(object: &str, metric: &Metric, meant: &str, is_certain: bool) ->
         false => (" unless a rule serves it", Severity::Warning),
     };
     let message = format!(
-        "no metric {name} is served{unless}: it is the name of a field or of another exporter"
+        "no metric {name} is served{unless}: it is the name of a resource, a field or of another exporter"
     );
-    let target = metric.target.number();
-    let remedy = format!(
-        "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"{target}\"}}}}}}: {meant} is served without a rule"
-    );
+    let target = match meant {
+        "gpu_memory_used" => "MIB".to_owned(),
+        "gpu_power_usage" => "WATTS".to_owned(),
+        _ => metric.target.number().to_string(),
+    };
+    let line = of_pods(meant, &target);
+    let remedy = format!("write {line}: {meant} is served without a rule");
     let finding = Finding::new(&GM501, object, message).with_remedy(remedy);
     finding.with_severity(severity)
 }

@@ -14,8 +14,9 @@ use gpu_metrics::signal::Unit;
 
 /// The metrics of an HPA except CPU and memory.
 pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
-    let of_server = |metric: &&Metric| !matches!(metric.source, MetricSource::Resource { .. });
-    hpa.metrics.iter().filter(of_server).collect()
+    let is_resource = |it: &Metric| matches!(it.source, MetricSource::Resource { .. });
+    let is_usage = |it: &Metric| is_resource(it) && ["cpu", "memory"].contains(&it.source.name());
+    hpa.metrics.iter().filter(|it| !is_usage(it)).collect()
 }
 
 /// The measure of a built-in metric; `None` for other metrics.
@@ -122,18 +123,21 @@ pub(super) fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Fi
         MetricTarget::Utilization(_) => return None,
     };
     let name = metric.source.name();
-    unit(object, name, shape.unit, target)
+    unit(object, name, shape, target)
         .or_else(|| target_type(object, metric, shape, target))
         .or_else(|| beyond(object, name, shape, target, tolerance))
 }
 
 /// A number in another unit than the metric's.
-fn unit(object: &str, name: &str, unit: Unit, target: i64) -> Option<Finding> {
+fn unit(object: &str, name: &str, shape: Shape, target: i64) -> Option<Finding> {
     let text = milli_text(target);
     let percent = milli_text(target.saturating_mul(100));
-    let (what, remedy) = match unit {
+    let (what, remedy) = match shape.unit {
         Unit::Percent if target <= 1000 => (
-            "a percentage from 0 to 100",
+            match shape.most() {
+                Some(_) => "a percentage from 0 to 100",
+                None => "a sum of percentages, up to 100 for each GPU",
+            },
             format!("write {percent:?} if {percent} percent is meant"),
         ),
         Unit::Ratio if target > 1000 => {
@@ -174,7 +178,15 @@ fn target_type(object: &str, metric: &Metric, shape: Shape, target: i64) -> Opti
             )
         }
     };
-    Some(Finding::new(&GM503, object, message))
+    let text = milli_text(target);
+    let remedy = match (shape.trend, &metric.source) {
+        (Trend::StaysTotal, _) => format!(
+            "write target: {{type: AverageValue, averageValue: {text:?}}}, with the amount for one replica"
+        ),
+        (_, MetricSource::Object { .. }) => format!("write {}", of_pods(name, &text)),
+        _ => "use the metric of the pods, with type Pods and AverageValue".to_owned(),
+    };
+    Some(Finding::new(&GM503, object, message).with_remedy(remedy))
 }
 
 /// A target that the largest value does not exceed beyond the tolerance. The controller keeps
@@ -185,11 +197,19 @@ fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -
     let threshold = i128::from(target) * i128::from(1000 + thousandths);
     (threshold >= i128::from(most) * 1000).then(|| {
         let message = format!(
-            "{name} is at most {}: with a target of {} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
-            milli_text(most), milli_text(target), most as f64 / target as f64,
+            "{name} is at most {}, and with a target of {} replicas are added above {} only (tolerance {tolerance}): the HPA never scales up",
+            milli_text(most), milli_text(target), milli_text((threshold / 1000) as i64),
         );
-        Finding::new(&GM504, object, message)
+        let remedy = format!("write a target of at most {}", milli_text(most / 10 * 8));
+        Finding::new(&GM504, object, message).with_remedy(remedy)
     })
+}
+
+/// A metric of the pods as it is written in an HPA.
+pub(super) fn of_pods(name: &str, target: &str) -> String {
+    format!(
+        "{{type: Pods, pods: {{metric: {{name: {name}}}, target: {{type: AverageValue, averageValue: {target:?}}}}}}}"
+    )
 }
 
 /// Built-in metrics, and the ends of the names that exporters, guides and clouds have for the
@@ -198,7 +218,7 @@ fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -
 const USUAL: [(&str, &str); 4] = [
     (
         "gpu_utilization",
-        "gpu_util gpu_utilization gpu_utilisation gpu_usage gr_engine_active gr_engine_util duty_cycle gpu_duty_cycle accelerator_duty_cycle",
+        "gpu_util gpu_utilization gpu_utilisation gpu_usage nvidia.com/gpu gr_engine_active gr_engine_util duty_cycle gpu_duty_cycle accelerator_duty_cycle",
     ),
     (
         metrics::MEMORY_UTILIZATION,

@@ -14,11 +14,12 @@ pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> 
     let read = serde_path_to_error::deserialize(document);
     let object: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
     let hpa = Hpa::try_from(&object)?;
-    let Hpa { min, max, .. } = hpa;
-    if max < min.max(1) {
-        return Err(format!(
-            "spec.maxReplicas, {max}, is below 1 or spec.minReplicas, {min}"
-        ));
+    let least = hpa.min.max(1);
+    if hpa.max < least {
+        return Err(format!("spec.maxReplicas must be at least {least}"));
+    }
+    if hpa.min == 0 && !hpa.has_metric_without_pods() {
+        return Err("spec.minReplicas is 0, which needs an Object or External metric".to_owned());
     }
     Ok((object, hpa))
 }
@@ -53,8 +54,9 @@ mod tests {
     /// Where, the JSON there | the error. `TARGET` is the target of the metric.
     const REFUSED: &str = r#"
 TARGET/averageValue null | spec.metrics[0].pods.target.averageValue is missing
-/spec/minReplicas 20 | spec.maxReplicas, 4, is below 1 or spec.minReplicas, 20
-/spec/maxReplicas 0 | spec.maxReplicas, 0, is below 1 or spec.minReplicas, 1
+/spec/minReplicas 20 | spec.maxReplicas must be at least 20
+/spec/minReplicas 0 | spec.minReplicas is 0, which needs an Object or External metric
+/spec/maxReplicas 0 | spec.maxReplicas must be at least 1
 TARGET/type "Averagevalue" | spec.metrics[0].pods.target.type: "Averagevalue" is not known; Utilization, Value or AverageValue
 TARGET/averageValue "-5" | spec.metrics[0].pods.target.averageValue: "-5" is no quantity above zero
 "#;

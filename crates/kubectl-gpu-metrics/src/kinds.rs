@@ -1,7 +1,7 @@
 //! Kinds of objects by any name that kubectl accepts.
 
 use apimachinery::kinds::{Kind, Kinds};
-use cluster_checks::paths::{encode, within};
+use cluster_checks::paths::within;
 use cluster_state::error::CallError;
 use cluster_state::served;
 
@@ -48,14 +48,13 @@ fn known() -> Kinds {
     Kinds::new(KNOWN.map(kind).to_vec())
 }
 
-/// The path of an object.
-pub(super) fn path(kind: &Kind, namespace: Option<&str>, name: &str) -> String {
+/// The path of the objects of a kind.
+pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> String {
     let root = match &*kind.group {
         "" => "/api/v1".to_owned(),
         _ => format!("/apis/{}", kind.api_version()),
     };
-    let (place, name) = (within(namespace), encode(name));
-    format!("{root}/{place}{}/{name}", kind.plural)
+    format!("{root}/{}{}", within(namespace), kind.plural)
 }
 
 /// The kind with this name: plural, singular, short name or kind, with or without its

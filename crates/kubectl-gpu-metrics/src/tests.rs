@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Parser;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use cluster_state::client::Client;
 use cluster_state::testing::fake_kube::FakeKube;
@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::document::cell::Reference;
 use crate::document::html::{Addresses, content};
 use crate::document::text::{Layout, lines};
-use crate::document::{Document, json};
+use crate::document::{self, Document};
 use crate::explain::{self, ExplainArgs};
 use crate::kinds;
 use crate::top::{self, TopArgs};
@@ -77,7 +77,7 @@ pub(crate) fn changed(name: &str, document: &Document) -> Vec<String> {
         ..Layout::default()
     };
     let page = content(document, &Pages).into_string();
-    let data = serde_json::to_string_pretty(&json::value(document)).unwrap();
+    let data = serde_json::to_string_pretty(&document::json::value(document)).unwrap();
     let mut changed = Vec::new();
     for (format, text) in [
         ("txt", lines(document, &layout).join("\n")),
@@ -125,9 +125,13 @@ async fn an_object_that_does_not_exist_is_no_object_without_a_value() {
     let words = ["explain", "pod", "ml/gone"];
     let args = Explain::try_parse_from(words).unwrap().args;
     let kind = kinds::find(&cluster, "pod").await.unwrap();
+    // A server of metrics only has no pods.
+    let unknown = explain::document(&args, &cluster, Some(&kind)).await;
+    assert!(unknown.is_ok(), "{unknown:?}");
+    let others = json!({"items": [{"metadata": {"name": "gone-too"}}]});
+    kube.document("/api/v1/namespaces/ml/pods", others);
     let failure = explain::document(&args, &cluster, Some(&kind)).await;
     let failure = failure.unwrap_err();
-    let said = failure.to_string();
-    assert!(said.starts_with("Pod ml/gone does not exist"), "{said}");
+    assert_eq!(failure.to_string(), "Pod ml/gone does not exist");
     assert_eq!(failure.exit_code(), 1);
 }

@@ -101,11 +101,25 @@ fn gm501_names_the_built_in_metric_of_a_usual_name() {
                 ("GM501", severity),
                 "{name}"
             );
+            let target = match meant {
+                "gpu_memory_used" => "MIB",
+                "gpu_power_usage" => "WATTS",
+                _ => "80",
+            };
             let line = format!(
-                "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"80\"}}}}}}"
+                "write {{type: Pods, pods: {{metric: {{name: {meant}}}, target: {{type: AverageValue, averageValue: \"{target}\"}}}}}}"
             );
             assert!(found[0].remedy.starts_with(&line), "{name}: {found:?}");
         }
+    }
+    let target = json!({"type": "Utilization", "averageUtilization": 80});
+    let resource =
+        |name: &str| json!({"type": "Resource", "resource": {"name": name, "target": target}});
+    for (name, codes) in [("nvidia.com/gpu", &["GM501"][..]), ("memory", &[])] {
+        let hpa = autoscaler(&json!([resource(name)]), &json!({}));
+        let found = hpa::check(&hpa, Some(&served), None);
+        let found: Vec<&str> = found.iter().map(|it| &*it.code).collect();
+        assert_eq!(found, codes, "{name}");
     }
     let own = ServedMetrics {
         custom: Some(["DCGM_FI_DEV_GPU_UTIL".to_owned()].into()),

@@ -14,7 +14,7 @@ use apimachinery::kinds::Kinds;
 use configuration::{Config, Flags};
 use findings::hpa::ServedMetrics;
 use findings::peers;
-use findings::{Finding, Report, Skipped, config, hpa};
+use findings::{Finding, Report, Severity, Skipped, config, hpa};
 use limits::file::yaml;
 
 use crate::Failure;
@@ -28,6 +28,9 @@ const SECTIONS: [&str; 6] = [
     "gpu",
     "prometheus",
 ];
+
+/// The values of the chart, whose keys prometheus-adapter's chart has too.
+const VALUES: &str = include_str!("../../../../charts/gpu-metrics-apiserver/values.yaml");
 
 /// The object of a finding about a configuration file.
 const CONFIGURATION: &str = "Configuration";
@@ -150,7 +153,7 @@ impl<'f> Checks<'f> {
     fn document(&mut self, file: &'f File, document: &Value) -> bool {
         let has_section = SECTIONS.iter().any(|key| document.get(key).is_some());
         match document["kind"].as_str() {
-            None if document["rules"].is_object() => self.values(file, document),
+            None if is_values(document) => self.values(file, document),
             None if has_section => {
                 self.configuration(CONFIGURATION, &file.path, &file.text);
             }
@@ -213,8 +216,13 @@ impl<'f> Checks<'f> {
         let is_set = |it: &Value| match it {
             Value::Null => false,
             Value::Object(map) => !map.is_empty(),
+            Value::Array(list) => !list.is_empty(),
             _ => true,
         };
+        if rules["default"] != false {
+            let served = "the default rules of the chart are served too: rules.default";
+            self.report.checked.push(served.to_owned());
+        }
         let lists = lists.into_iter().filter(|(_, list)| is_set(list));
         let config: serde_json::Map<String, Value> = lists
             .map(|(key, list)| (key.to_owned(), list.clone()))
@@ -227,14 +235,21 @@ impl<'f> Checks<'f> {
         let found = match Config::from_yaml(file, text, &Flags::default()) {
             Err(error) => vec![config::refused(object, &error.to_string())],
             Ok(read) => {
-                let warnings = read.warnings.iter();
-                let warnings = warnings.map(|it| config::warning(object, it));
-                let mut found: Vec<Finding> = warnings.collect();
+                let finding = |text: &String| {
+                    let warning = config::warning(object, text);
+                    match read.faults.contains(text) {
+                        true => warning.with_severity(Severity::Error),
+                        false => warning,
+                    }
+                };
+                let mut found: Vec<Finding> = read.warnings.iter().map(finding).collect();
                 for (rules, is_external) in [(&read.rules, false), (&read.external_rules, true)] {
                     for rule in &rules.usable {
                         self.rules += 1;
-                        found.extend(config::rule(object, rule, is_external));
-                        match metrics_of(rule) {
+                        let of_rule = config::rule(object, rule, is_external);
+                        let is_faulty = of_rule.iter().any(|it| it.severity == Severity::Error);
+                        found.extend(of_rule);
+                        match metrics_of(rule).filter(|_| !is_faulty) {
                             Some((_, names)) if !names.is_empty() => self.names.extend(names),
                             Some((series, _)) => {
                                 found.push(config::unmatched(object, &rule.place, series));
@@ -289,6 +304,16 @@ impl<'f> Checks<'f> {
             report.findings.extend(found);
         }
     }
+}
+
+/// Whether a document has the values of a chart, and not a configuration.
+fn is_values(document: &Value) -> bool {
+    let keys = yaml::first_document::<Value>(VALUES).map_or(Value::Null, |(it, _)| it);
+    let is_of_chart = |key: &str| keys.get(key).is_some() && !SECTIONS.contains(&key);
+    let mut own = document.as_object().into_iter().flat_map(|it| it.keys());
+    document["rules"].is_object()
+        || document["prometheus"].get("port").is_some()
+        || own.any(|key| is_of_chart(key))
 }
 
 /// The series of a rule and its metrics; `None`: only Prometheus knows its series.

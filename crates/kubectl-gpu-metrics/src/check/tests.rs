@@ -73,6 +73,11 @@ fn documents_of_all_kinds_are_checked_in_one_file_or_several() {
         (vec![RULES], vec!["GM601"]),
         (vec![&map], vec!["GM601"]),
         (vec![OF_CHART], vec!["GM601"]),
+        (vec!["prometheus: {url: 'http://a', port: 9090}"], vec![]),
+        (
+            vec!["affinity: {}\nrules: {default: false, resource: []}"],
+            vec![],
+        ),
         (vec!["gpu: {window: soon}"], vec!["GM601"]),
         (vec![&format!("{high}---{RULES}")], vec!["GM504"]),
     ] {
@@ -107,6 +112,8 @@ rules:
     assert_eq!(codes_of(&never), ["GM601"]);
     let said = "leave out DCGM_FI_DEV_GPU_UTIL, its only series";
     assert!(never.findings[0].message.contains(said), "{never:?}");
+    let dropped = report(&["externalRules: [{seriesQuery: a, metricsQuery: '<<.Serie>>'}]"]);
+    assert!(dropped.has(Severity::Error), "{dropped:?}");
     let served = report(&[&rule("^DCGM_FI_DEV_(.*)$")]);
     assert_eq!(codes_of(&served), [""; 0]);
     assert!(served.checked[1].contains("gpu_GPU_UTIL"), "{served:?}");

@@ -153,7 +153,9 @@ impl Table {
     /// Sorts the rows by the column with this word, the largest first and unknown values
     /// last. Returns whether there is such a column.
     pub(crate) fn sort(&mut self, word: &str) -> bool {
-        let is_it = |column: &Column| column.unit.is_some() && column.word() == word;
+        let word = word.to_lowercase().replace(' ', "-");
+        let title = |it: &Column| it.title().to_lowercase().replace(' ', "-");
+        let is_it = |it: &Column| it.unit.is_some() && (it.word() == word || title(it) == word);
         let Some(place) = self.columns.iter().position(is_it) else {
             return false;
         };
@@ -162,7 +164,7 @@ impl Table {
             let largest_first = value(b).partial_cmp(&value(a));
             largest_first.unwrap_or(Ordering::Equal)
         });
-        self.sorted_by = Some(word.to_owned());
+        self.sorted_by = Some(self.columns[place].word());
         true
     }
 
@@ -211,7 +213,7 @@ mod tests {
         let mut table = table();
         assert_eq!(table.orders().collect::<Vec<_>>(), ["idle-for", "power"]);
         assert!(!table.sort("name"));
-        assert!(table.sort("idle-for"));
+        assert!(table.sort("idle-for") && table.sort("POWER W") && table.sort("IDLE FOR"));
         let names: Vec<String> = table.rows.iter().map(|row| row[0].shown()).collect();
         assert_eq!(names, ["c", "a", "b"]);
     }

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::terminal;
-use crate::top::autoscalers::severity;
+use crate::top::autoscalers::verdict;
 
 use super::ExplainArgs;
 pub(crate) use flags::{FlagArgs, a_second_or_more, written};
@@ -118,8 +118,8 @@ impl Decision {
         if let Some(text) = self.contradiction() {
             document.verdict(Severity::Warning, text);
         }
-        let health = self.health();
-        document.verdict(severity(&health), health.to_string());
+        let (severity, text) = verdict(hpa, &self.health());
+        document.verdict(severity, text);
         document.heading("What the controller wrote");
         document.facts(self.written());
         document.heading("What the values make that are read now");

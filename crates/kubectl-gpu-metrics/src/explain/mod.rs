@@ -92,12 +92,15 @@ pub(super) async fn document(
     let resource = kind.resource();
     let said = explained(cluster, (&resource, namespace), name, metric, selector).await?;
     if said.value.is_none() && said.devices.is_empty() {
-        let path = kinds::path(kind, namespace, name);
-        if let Err(CallError::NotFound(said)) = cluster.read::<serde_json::Value>(&path).await {
-            let (what, name) = (&kind.kind, &args.name);
-            return Err(Failure::Failed(format!(
-                "{what} {name} does not exist: {said}"
-            )));
+        let list = kinds::path(kind, namespace);
+        let path = format!("{list}?fieldSelector=metadata.name%3D{}", encode(name));
+        // Without the right to list them, or on a server of metrics only, this is not known.
+        if let Ok(objects) = cluster.read::<serde_json::Value>(&path).await {
+            let mut objects = objects["items"].as_array().into_iter().flatten();
+            if !objects.any(|it| it["metadata"]["name"] == name) {
+                let (what, name) = (&kind.kind, &args.name);
+                return Err(Failure::Failed(format!("{what} {name} does not exist")));
+            }
         }
     }
     let mut document = value::document(&said);

@@ -4,6 +4,8 @@ use hpa::Hpa;
 use hpa::health::{Concern, Health};
 use hpa::hpa::MetricTarget;
 
+use findings::codes::GM501;
+
 use crate::document::Severity;
 use crate::document::cell::{Cell, Reference, Unit};
 use crate::document::table::{Table, columns};
@@ -19,8 +21,8 @@ columns! {
         Cell::object(&it.name, Reference::new(AUTOSCALERS, Some(&it.namespace), &it.name))
     };
     "health", "HEALTH", "whether it does its work, as its controller wrote it" [] => |it| {
-        let health = Health::of(it);
-        Cell::verdict(severity(&health), health.to_string())
+        let (severity, text) = verdict(it, &Health::of(it));
+        Cell::verdict(severity, text)
     };
     "value", "VALUE", "value of its first metric" [unit(Unit::Plain)] => value;
     "target", "TARGET", "target of its first metric" [unit(Unit::Plain)] => target;
@@ -64,20 +66,28 @@ fn count(number: Option<i32>) -> Cell {
     )
 }
 
-/// How bad an autoscaler's health is.
-pub(crate) fn severity(health: &Health) -> Severity {
-    match health.concern() {
+/// The fault of an autoscaler's specification in the words of `check`, or else its health.
+pub(crate) fn verdict(hpa: &Hpa, health: &Health) -> (Severity, String) {
+    let found = findings::hpa::check(hpa, None, None).into_iter();
+    // A name may be one of a rule: it is no fault while the controller reads values.
+    let is_read = !matches!(health, Health::NoMetric(_));
+    let mut faults = found.filter(|it| it.severity == findings::Severity::Error);
+    if let Some(fault) = faults.find(|it| !(is_read && it.code == GM501.id)) {
+        return (Severity::Error, fault.message);
+    }
+    let severity = match health.concern() {
         Concern::Error => Severity::Error,
         Concern::Warning => Severity::Warning,
         Concern::Fine => Severity::Good,
-    }
+    };
+    (severity, health.to_string())
 }
 
 /// Autoscalers, those that need a person first.
 pub(crate) fn table(mut autoscalers: Vec<Hpa>, everywhere: bool) -> Table {
     autoscalers.sort_by_cached_key(|it| {
-        let health = severity(&Health::of(it));
-        (health, it.namespace.clone(), it.name.clone())
+        let (severity, _) = verdict(it, &Health::of(it));
+        (severity, it.namespace.clone(), it.name.clone())
     });
     let mut table = Table::of(
         "Autoscalers, as their controller wrote them",

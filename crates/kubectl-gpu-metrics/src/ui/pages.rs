@@ -14,7 +14,7 @@ use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::Decision;
 use crate::explain::{explained, value};
-use crate::top::autoscalers::{severity, table};
+use crate::top::autoscalers::{table, verdict};
 use crate::top::read::{Found, autoscalers};
 use crate::top::{self, What};
 use findings::codes;
@@ -40,7 +40,7 @@ async fn unwell(ask: &Ask, document: &mut Document) {
     let read = autoscalers(&ask.cluster, None).await;
     let (mut autoscalers, _) = read.unwrap_or_default();
     let count = autoscalers.len();
-    autoscalers.retain(|it| severity(&Health::of(it)) < Severity::Note);
+    autoscalers.retain(|it| verdict(it, &Health::of(it)).0 < Severity::Note);
     if count > 0 {
         let (severity, text) = match autoscalers.len() {
             0 => (

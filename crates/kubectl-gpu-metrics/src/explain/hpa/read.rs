@@ -70,7 +70,8 @@ impl Reading {
 async fn inputs(cluster: &Cluster, namespace: &str, hpa: &Hpa) -> Result<Inputs, String> {
     let version = hpa.scaled.api_version.as_deref();
     let kind = kind(cluster, version, &hpa.scaled.kind).await?;
-    let path = kinds::path(&kind, Some(namespace), &hpa.scaled.name);
+    let list = kinds::path(&kind, Some(namespace));
+    let path = format!("{list}/{}", encode(&hpa.scaled.name));
     let scale: ApiScale = read(cluster, &format!("{path}/scale")).await?;
     let status = scale.status.unwrap_or_default();
     let selector = status.selector.filter(|it| !it.is_empty());
