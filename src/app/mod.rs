@@ -43,8 +43,8 @@ pub(crate) enum RunError {
     #[error("--service: {0}")]
     Service(String),
     #[error(
-        "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
-         another with --secure-port"
+        "cannot listen on {address}: {error}: stop the program that uses it, or choose another \
+         address with --bind-address or port with --secure-port"
     )]
     Port {
         address: SocketAddr,

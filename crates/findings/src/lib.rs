@@ -208,13 +208,10 @@ impl Report {
 
     /// Sorts by severity, the worst first, and removes duplicates.
     pub fn sort(&mut self) {
-        self.findings.sort_by(|a, b| {
-            let order = b
-                .severity
-                .cmp(&a.severity)
-                .then_with(|| a.code.cmp(&b.code));
-            order.then_with(|| (&a.object, &a.message).cmp(&(&b.object, &b.message)))
-        });
+        fn key(it: &Finding) -> (Reverse<Severity>, &str, &str, &str) {
+            (Reverse(it.severity), &it.code, &it.object, &it.message)
+        }
+        self.findings.sort_by(|a, b| key(a).cmp(&key(b)));
         self.findings.dedup();
     }
 

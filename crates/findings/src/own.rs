@@ -16,7 +16,7 @@ pub fn certificate(why: &str) -> Finding {
 /// The finding that a changed configuration file is rejected.
 #[must_use]
 pub fn configuration(path: &str, why: &str) -> Finding {
-    let message = format!("{why}. The server keeps the current configuration until a restart");
+    let message = format!("{why}. The server keeps the former configuration");
     Finding::new(&GM603, format!("File {path}"), message)
 }
 
