@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use apimachinery::letters::shortened;
+
 /// Why a query failed. Earlier samples stay in the store until they expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -114,7 +116,7 @@ pub enum ErrorKind {
     /// This server has no credentials that can be used.
     Credentials,
     Denied,
-    /// Another status below 500, or `status: error`.
+    /// Another status below 500.
     Rejected,
     /// 500 and above.
     ServerError,
@@ -173,24 +175,15 @@ impl ErrorKind {
     }
 }
 
-/// Characters of the beginning and of the end in the excerpt of a store's text. Stores repeat
-/// the query first and put the cause last.
-const EXCERPT_HEAD: usize = 80;
-const EXCERPT_TAIL: usize = 280;
+/// The most bytes of a store's text in a message. Stores repeat the query first and put the
+/// cause last.
+const MOST_EXCERPT: usize = 4 << 10;
 
-/// A text on one line: control characters and runs of white space become single spaces. A
-/// long text is cut to its beginning and end.
+/// A text on one line: control characters and runs of white space become single spaces.
 pub(super) fn excerpt(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let line = words.join(" ");
-    let letters = line.chars().count();
-    if letters <= EXCERPT_HEAD + EXCERPT_TAIL {
-        return line;
-    }
-    let head: String = line.chars().take(EXCERPT_HEAD).collect();
-    let tail = line.chars().skip(letters - EXCERPT_TAIL);
-    format!("{head} … {}", tail.collect::<String>())
+    shortened(&words.join(" "), MOST_EXCERPT).into_owned()
 }
 
 #[cfg(test)]

@@ -77,11 +77,4 @@ pub enum DecodeError {
         "the result is of the type {0:?}: write a query that gives an instant vector or a scalar"
     )]
     ResultType(String),
-    #[error("{error_type}: {error}")]
-    Status {
-        /// `errorType`: `bad_data`, `execution`, `timeout`, …
-        error_type: String,
-        /// `error`: the message.
-        error: String,
-    },
 }

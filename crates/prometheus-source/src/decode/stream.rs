@@ -42,8 +42,6 @@ pub(crate) trait Elements {
 pub(crate) struct Envelope {
     status: Option<String>,
     result_type: Option<String>,
-    error_type: Option<String>,
-    error: Option<String>,
     warnings: Option<Vec<String>>,
     is_partial: Option<bool>,
     has_result: bool,
@@ -102,7 +100,7 @@ impl AnswerDecoder {
     /// Ends the answer: reads the rest of the buffer.
     ///
     /// # Errors
-    /// When the answer ends too early, is an error, or has no data.
+    /// When the answer ends too early, or has no data.
     pub(crate) fn finish(mut self, elements: &mut impl Elements) -> Result<(), DecodeError> {
         self.read_buffer(elements)?;
         match self.has_begun && self.open.is_empty() && self.buffer.is_empty() {
@@ -188,8 +186,6 @@ impl Envelope {
         match key {
             "status" => self.status = text.value()?,
             "resultType" => self.result_type = text.value()?,
-            "errorType" => self.error_type = text.value()?,
-            "error" => self.error = text.value()?,
             "warnings" => self.warnings = text.value()?,
             "isPartial" => self.is_partial = text.value()?,
             _ => {
@@ -203,11 +199,7 @@ impl Envelope {
         match self.status.as_deref() {
             Some("success") if self.has_result => Ok(self),
             Some("success") => Err(malformed("its data or its data.result")),
-            Some("error") => Err(DecodeError::Status {
-                error_type: self.error_type.unwrap_or_default(),
-                error: self.error.unwrap_or_default(),
-            }),
-            _ => Err(malformed("its status")),
+            _ => Err(malformed("status: success")),
         }
     }
 

@@ -5,13 +5,7 @@ use super::*;
 #[test]
 fn an_excerpt_is_one_short_line() {
     assert_eq!(excerpt(" 502\r\nBad\u{7}Gateway\n"), "502 Bad Gateway");
-    let kept = excerpt(&format!("error of {}: the cause", "é".repeat(5000)));
-    assert!(
-        kept.starts_with("error of éé") && kept.ends_with("éé: the cause"),
-        "{kept}"
-    );
-    assert!(kept.contains("é … é"), "{kept}");
-    assert!(kept.chars().count() < EXCERPT_HEAD + EXCERPT_TAIL + 10);
+    assert!(excerpt(&"é".repeat(5000)).len() <= MOST_EXCERPT);
 }
 
 fn refused(status: u16, text: &str) -> Error {

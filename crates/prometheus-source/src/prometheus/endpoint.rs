@@ -175,10 +175,10 @@ impl Endpoint {
                 held.push(permit.map_err(|_| too_large(what, MOST_RULE_BYTES))?);
             }
             let fed = decoder.feed(&chunk, elements);
-            fed.map_err(|error| self.unusable(error, &beginning, secrets))?;
+            fed.map_err(|error| self.unusable(&error, &beginning, secrets))?;
         }
         let finished = decoder.finish(elements);
-        finished.map_err(|error| self.unusable(error, &beginning, secrets))
+        finished.map_err(|error| self.unusable(&error, &beginning, secrets))
     }
 
     pub(super) fn failed(&self, kind: ErrorKind, text: impl Into<String>) -> Error {
@@ -186,7 +186,7 @@ impl Endpoint {
     }
 
     /// The error of an answer with this beginning.
-    fn unusable(&self, error: DecodeError, beginning: &[u8], secrets: &Secrets) -> Error {
+    fn unusable(&self, error: &DecodeError, beginning: &[u8], secrets: &Secrets) -> Error {
         let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => self.failed(ErrorKind::Truncated, reason),
@@ -199,11 +199,6 @@ impl Endpoint {
             DecodeError::TooMany { .. } => self.failed(ErrorKind::TooLarge, reason),
             DecodeError::Partial(_) => self.failed(ErrorKind::Partial, reason),
             DecodeError::ResultType(_) => self.failed(ErrorKind::Rejected, reason),
-            DecodeError::Status { error_type, .. } => {
-                let status = if error_type == "timeout" { 408 } else { 422 };
-                let text = format!("the query failed: {reason}");
-                Error::refused(&self.address, status, text)
-            }
         }
     }
 

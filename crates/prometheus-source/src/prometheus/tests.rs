@@ -161,7 +161,7 @@ async fn each_refusal_has_its_kind_and_the_words_of_the_store() {
         (403, denied, Denied, "403 Forbidden"),
         (502, "", ServerError, "HTTP 502: Bad Gateway"),
         (500, long.as_str(), ServerError, "HTTP 500: xxx"),
-        (200, api, Rejected, "failed: execution: too many samples"),
+        (200, api, NotAnAnswer, "too many samples"),
         (200, login, NotAnAnswer, "<title>Grafana"),
     ] {
         fake.answer_with(status, &[], body.to_owned());

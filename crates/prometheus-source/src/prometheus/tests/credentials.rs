@@ -60,7 +60,7 @@ async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
 #[tokio::test]
 async fn no_message_contains_credentials() {
     let fake = FakePrometheus::start().await;
-    // Longer than an excerpt, which would show both of its ends.
+    // Longer than what a message shows of an answer.
     let token = "t0k".repeat(300);
     let mut by_token = settings(&fake.url());
     by_token.auth = Auth::Bearer(SecretSource::Inline(token.as_str().into()));

@@ -186,7 +186,7 @@ async fn a_partial_answer_to_a_range_query_is_an_error() {
     let partial = r#"{"status":"success","warnings":["a store did not answer"],
                       "data":{"resultType":"matrix","result":[]}}"#;
     for (body, kind) in [
-        (refused, ErrorKind::Rejected),
+        (refused, ErrorKind::NotAnAnswer),
         (partial, ErrorKind::Partial),
         ("<html>", ErrorKind::NotAnAnswer),
     ] {
