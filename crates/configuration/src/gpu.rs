@@ -8,20 +8,20 @@ use gpu_metrics::signal::SignalId;
 
 use super::metrics::Metric;
 use super::problem::Problem;
-use super::value::{Auto, Choice, Scalar, Setting, Within, Words, or};
+use super::value::{Choice, Scalar, Setting, Within, Words, given, or};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Gpu {
     pub(super) enabled: Option<bool>,
-    window: Option<Scalar<Auto<Window>>>,
-    max_window: Option<Scalar<Auto<Window>>>,
-    step: Option<Scalar<Auto<Step>>>,
-    pub(super) poll: Option<Scalar<Auto<Poll>>>,
+    window: Option<Scalar<Window>>,
+    max_window: Option<Scalar<Window>>,
+    step: Option<Scalar<Step>>,
+    pub(super) poll: Option<Scalar<Poll>>,
     active: Option<Active>,
-    freshness: Option<Scalar<Auto<Freshness>>>,
-    scrape_interval: Option<Scalar<Auto<Interval>>>,
-    percent_as_ratio: Option<Scalar<Auto<bool>>>,
+    freshness: Option<Scalar<Freshness>>,
+    scrape_interval: Option<Scalar<Interval>>,
+    percent_as_ratio: Option<Scalar<bool>>,
     pub(super) include_starting: Option<bool>,
     pub(super) resources: Option<Vec<Scalar<Resource>>>,
     #[serde(default)]
@@ -86,8 +86,8 @@ impl Gpu {
     /// The policy of the section; missing keys have their defaults.
     pub(super) fn policy(&self) -> Result<Policy, Problem> {
         let default = Policy::default();
-        let window = or(&self.window, None);
-        let max_window = or(&self.max_window, None);
+        let window = given(&self.window);
+        let max_window = given(&self.max_window);
         // `gpu.window` alone, above the default of `gpu.maxWindow`, raises the latter.
         if let (Some(place), Some(wanted), Some(longest)) = (&self.window, window, max_window)
             && wanted > longest
@@ -109,13 +109,13 @@ impl Gpu {
         Ok(Policy {
             window,
             max_window: max_window.max(window.unwrap_or_default()),
-            step: or(&self.step, None).unwrap_or(default.step),
+            step: or(&self.step, default.step),
             active: (self.active.iter())
                 .flat_map(|active| active.any.iter().map(Condition::known))
                 .collect(),
-            freshness: or(&self.freshness, None).unwrap_or(default.freshness),
-            scrape_interval: or(&self.scrape_interval, default.scrape_interval),
-            percent_as_ratio: or(&self.percent_as_ratio, default.percent_as_ratio),
+            freshness: or(&self.freshness, default.freshness),
+            scrape_interval: given(&self.scrape_interval),
+            percent_as_ratio: given(&self.percent_as_ratio),
         })
     }
 }

@@ -39,7 +39,7 @@ pub use presets::Preset;
 pub use problem::ConfigurationError;
 use problem::Problem;
 pub use shown::{GPU_RESOURCES, PROMETHEUS_SERVICE};
-use value::{Scalar, or};
+use value::{Scalar, given};
 
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
@@ -167,7 +167,7 @@ impl Config {
         let gpu = file.gpu.unwrap_or_default();
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
         config.policy = gpu.policy()?;
-        config.poll = or(&gpu.poll, None);
+        config.poll = given(&gpu.poll);
         config.include_starting = gpu.include_starting.unwrap_or_default();
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
         if let Some(names) = gpu.resources {

@@ -1,6 +1,5 @@
 //! Scalars of the file, which parse themselves.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -57,28 +56,20 @@ impl<'de, S: Setting> Deserialize<'de> for Scalar<S> {
     }
 }
 
+/// The value of a setting; `None`: the key is missing.
+pub(super) fn given<S>(setting: &Option<Scalar<S>>) -> Option<S::Value>
+where
+    S: Setting<Value: Copy>,
+{
+    setting.as_ref().map(|setting| setting.0.value)
+}
+
 /// The value of a setting; `default` where the key is missing.
 pub(super) fn or<S>(setting: &Option<Scalar<S>>, default: S::Value) -> S::Value
 where
     S: Setting<Value: Copy>,
 {
-    setting.as_ref().map_or(default, |setting| setting.0.value)
-}
-
-/// A setting that may be `auto`, which means the same as a missing key.
-pub(super) struct Auto<S>(PhantomData<S>);
-
-impl<S: Setting> Setting for Auto<S> {
-    type Value = Option<S::Value>;
-
-    fn parse(text: &str) -> Result<Self::Value, String> {
-        match text {
-            "auto" => Ok(None),
-            text => S::parse(text)
-                .map(Some)
-                .map_err(|message| format!("{message}, or auto")),
-        }
-    }
+    given(setting).unwrap_or(default)
 }
 
 /// A duration from `LEAST` to `MOST`, in whole multiples of `UNIT` (0: no restriction). All

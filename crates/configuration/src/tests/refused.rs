@@ -6,7 +6,7 @@ use super::*;
 fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
     assert_eq!(
         error("gpu:\n  step: 5s\n  window: 60\n"),
-        r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m, or auto"#
+        r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m"#
     );
     assert_eq!(
         error("prometheus:\n  url: localhost:9090\n"),
@@ -93,7 +93,7 @@ gpu: {maxWindow: 52w}
 gpu: {window: 10y}
     gpu.window: "10y" is out of range: write a duration
 gpu: {percentAsRatio: maybe}
-    gpu.percentAsRatio: "maybe" is not known: write true or false, or auto
+    gpu.percentAsRatio: "maybe" is not known: write true or false
 gpu: {freshness: 6s}
     gpu.freshness: "6s" is out of range: write a duration from 20s to 1h
 gpu: {resources: [gpu]}
