@@ -122,18 +122,10 @@ impl LabelTemplate {
         let template = Template::<LabelField>::parse(text)
             .map_err(|error| format!("{text:?} is no template: {error}"))?;
         let parts = &template.parts;
-        let count = |field| {
-            let wanted = Part::Field(field);
-            parts.iter().filter(|part| **part == wanted).count()
-        };
-        match (count(LabelField::Resource), count(LabelField::Group)) {
-            (0, _) => {
-                return Err(format!(
-                    "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
-                ));
-            }
-            (1, 0 | 1) => {}
-            _ => return Err(format!("{text:?} has a field twice: write each once")),
+        if !parts.contains(&Part::Field(LabelField::Resource)) {
+            return Err(format!(
+                "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
+            ));
         }
         let patterns = parts.iter().map(|part| match part {
             Part::Literal(literal) => quote_regex(literal),
