@@ -58,7 +58,6 @@ pub(crate) fn region(
         .or_else(|| settings.region.clone());
     configured
         .or_else(|| platform.variable("AWS_REGION"))
-        .or_else(|| platform.variable("AWS_DEFAULT_REGION"))
         .ok_or_else(|| CloudAuthError::new(host, NO_REGION))
 }
 
@@ -68,8 +67,6 @@ pub(crate) async fn keys(
     region: &str,
     platform: &Platform,
 ) -> Result<Issued, CloudAuthError> {
-    let own = platform.variable("AWS_REGION");
-    let region = own.as_deref().unwrap_or(region);
     let issued = of_platform(region, platform).await?;
     let (Some(arn), Credential::Keys(keys)) = (&settings.role_arn, &issued.credential) else {
         return Ok(issued);
@@ -152,10 +149,7 @@ async fn of_container(uri: &str, platform: &Platform) -> Result<Issued, CloudAut
             return Err(wrong(format!("is plain HTTP to another host than {hosts}")));
         }
     };
-    let token = match platform.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(file) => read(file).await?,
-        None => SecretString::default(),
-    };
+    let token = read(platform.require("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")?).await?;
     let request = request.header(header::AUTHORIZATION, token.expose_secret());
     issued_keys(&ask(request, &[&token]).await?)
 }

@@ -193,11 +193,9 @@ impl Answer {
                 now.checked_add(seconds.map_or(LIFETIME, Duration::from_secs))
             }
         };
-        match end {
-            None => Err(self.invalid("has an expiry time that is no time")),
-            Some(end) if end <= now => Err(self.invalid("has expired: check the node's clock")),
-            Some(end) => Ok(Issued { credential, end }),
-        }
+        let end = end.filter(|end| *end > now);
+        let end = end.ok_or_else(|| self.invalid("has expired: check the node's clock"))?;
+        Ok(Issued { credential, end })
     }
 
     pub(crate) fn invalid(&self, fault: &str) -> CloudAuthError {
