@@ -223,7 +223,7 @@ async fn no_reviews(lab: &Lab) {
     await_ready(&ready, "[-]reviews failed: reason withheld").await;
     let account = format!("ServiceAccount {HOME}/{NAME}");
     let server = lab.server.as_ref().unwrap();
-    server.await_stderr("bind the ClusterRole system:auth-delegator");
+    server.await_stderr("a review failed, and its request is refused");
     mend(lab, "GM201", &account, "may not");
     await_ready(&ready, "[+]reviews ok").await;
 }

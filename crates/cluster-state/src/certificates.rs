@@ -144,7 +144,7 @@ impl Replica {
             service, secret, ..
         } = &self.settings;
         let path = format!("/api/v1/namespaces/{}/secrets/{secret}", service.namespace);
-        let failed = |error| failed(&self.secret(), rights::AUTHORITY_SECRET, error);
+        let failed = |error| failed(&self.secret(), rights::OWN, error);
         let stored = match self.client.text(Request::get(&path).body(Vec::new())).await {
             // Without values, this changes none that another replica has written meanwhile. It is
             // a server-side apply, because RBAC then checks `create` with the Secret's name
@@ -204,7 +204,7 @@ impl Replica {
                 rights::RESOURCE_APISERVICE,
                 "optional/resource-metrics.yaml",
             ),
-            false => (rights::APISERVICE, "apiservices.yaml, or run helm upgrade"),
+            false => (rights::OWN, "apiservices.yaml, or run helm upgrade"),
         };
         let failed = |error| failed(&format!("APIService {name}"), right, error);
         let found = match self.client.object(&path).await {

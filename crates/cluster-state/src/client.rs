@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::{CallError, ClientError, chain, excerpt};
-use limits::file::yaml;
+use limits::file::{self, yaml};
 
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -195,7 +195,6 @@ impl Client {
                 remedy: String::new(),
             },
             404 => CallError::NotFound(text),
-            410 => CallError::Gone,
             _ => CallError::Status(code, format!("{address}: HTTP {code}: {text}")),
         }
     }
@@ -246,9 +245,8 @@ async fn read_kubeconfig(access: &ClusterAccess) -> Result<Config, ClientError> 
         })
     };
     // kube reads some binary files as text and panics.
-    let bytes = path.and_then(|path| std::fs::read(path).ok());
-    if bytes.is_some_and(|bytes| str::from_utf8(&bytes).is_err()) {
-        return Err(refused("the file is no text in UTF-8"));
+    if let Some(path) = path {
+        file::text(path).map_err(|why| refused(&why))?;
     }
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;

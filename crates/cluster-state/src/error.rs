@@ -32,13 +32,7 @@ pub enum CallError {
     /// 404: the server's message.
     #[error("not found: {0}")]
     NotFound(String),
-    /// 410: kube-apiserver no longer has the resource version; list again.
-    #[error(
-        "kube-apiserver discards resource versions before they can be watched (410 Gone): check its load \
-         and its storage"
-    )]
-    Gone,
-    /// Any other error status.
+    /// Any other error status. 410: kube-apiserver no longer has the resource version.
     #[error("kube-apiserver at {1}")]
     Status(u16, String),
     /// The answer is too large, or not one of the Kubernetes API.

@@ -52,8 +52,10 @@ pub(super) async fn run(
         if has_unwatched {
             let kinds = served::kinds(&client).await;
             for name in names {
-                let is_it =
-                    |it: &&Kind| it.watchable && it.group == name.group && it.kind == name.kind;
+                // Owners of pods are in namespaces.
+                let is_it = |it: &&Kind| {
+                    it.watchable && it.namespaced && it.group == name.group && it.kind == name.kind
+                };
                 match kinds.as_ref().map(|kinds| kinds.iter().find(is_it)) {
                     Ok(Some(kind)) => {
                         let watch = watch_served(&client, &changes, &registry, &name, kind);
@@ -87,12 +89,7 @@ fn watch_served(
 ) -> impl Future<Output = ()> + use<> {
     let version = kind.api_version();
     let resource = ObjectKind::new(&kind.resource(), &kind.kind, &version, kind.namespaced);
-    // A kind of the core group may have the name of another watch, such as `pods`.
-    let entry = match kind.group.is_empty() {
-        true => format!("objects of {}", kind.plural),
-        false => kind.resource().to_string(),
-    };
-    let reporter = registry.enter(&entry, Need::Optional);
+    let reporter = registry.enter(&kind.resource(), Need::Optional);
     let collection = Collection::Kind(name.clone());
     let target = Target::new(collection, &kind.group, &version, &kind.plural);
     let watcher = Watcher::new(client.clone(), target, changes.clone(), reporter);

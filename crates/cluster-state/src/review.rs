@@ -49,7 +49,7 @@ impl ReviewEndpoint {
         let body = review.to_string().into_bytes();
         let answer = self.client.text(request.body(body)).await;
         let status = answer
-            .map_err(|error| error.without_right(rights::REVIEWS))
+            .map_err(|error| error.without_right(rights::OWN))
             // The answer may contain the token, so no part of the error's text is used.
             .and_then(|answer| status(&answer).ok_or_else(|| self.client.garbled(self.path)));
         let outcome = status.as_ref().map(drop).map_err(CallError::clone);
@@ -98,15 +98,11 @@ impl KubeReviewer {
             let _ = self.token(&"none".into()).await;
         }
         if !self.accesses.works() {
-            let anonymous = Identity {
-                user: "system:anonymous".to_owned(),
-                ..Identity::default()
-            };
             let what = Access::NonResource {
                 verb: "get".to_owned(),
                 path: "/readyz".to_owned(),
             };
-            let _ = self.access(&anonymous, &what).await;
+            let _ = self.access(&Identity::anonymous(), &what).await;
         }
     }
 }
@@ -116,25 +112,14 @@ fn status<S: DeserializeOwned>(answer: &str) -> Option<S> {
     struct Reviewed<S> {
         status: S,
     }
-    let mut answer: Value = serde_json::from_str(answer).ok()?;
-    // Go writes an empty list as null, which the Rust type does not accept.
-    if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
-        for values in extra.values_mut().filter(|values| values.is_null()) {
-            *values = Value::Array(Vec::new());
-        }
-    }
-    let reviewed: Reviewed<S> = serde_json::from_value(answer).ok()?;
+    let reviewed: Reviewed<S> = serde_json::from_str(answer).ok()?;
     Some(reviewed.status)
 }
 
 fn judge_token(status: TokenReviewStatus) -> TokenVerdict {
     let refused = |why: &str| TokenVerdict::Refused(excerpt(why));
     if status.authenticated != Some(true) {
-        let why = status.error.filter(|error| !error.is_empty());
-        return refused(
-            why.as_deref()
-                .unwrap_or("kube-apiserver does not know the token"),
-        );
+        return refused(status.error.as_deref().unwrap_or_default());
     }
     match identity(status.user.unwrap_or_default()) {
         Some(identity) => TokenVerdict::Allowed(identity),

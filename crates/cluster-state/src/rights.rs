@@ -8,17 +8,9 @@ pub(super) const DISCOVERY: &str = "bind the ClusterRole system:discovery to the
 pub(super) const AUTHENTICATION: &str = "bind the Role extension-apiserver-authentication-reader to the server's account by a \
      RoleBinding in the namespace kube-system";
 
-/// To create TokenReviews and SubjectAccessReviews.
-pub(super) const REVIEWS: &str = "bind the ClusterRole system:auth-delegator to the server's \
-                                  account: run the command that check prints for GM201";
-
-/// To read and write the Secret of the authority.
-pub(super) const AUTHORITY_SECRET: &str =
-    "allow get, patch and create of it: run the command that check prints for GM201";
-
-/// To read and write an APIService.
-pub(super) const APISERVICE: &str =
-    "allow get and patch of it: run the command that check prints for GM201";
+/// To create TokenReviews and SubjectAccessReviews, and to read and write the Secret of the
+/// authority and the APIServices.
+pub(super) const OWN: &str = "run the command that check prints for GM201";
 
 /// To read and write an APIService of resource metrics.
 pub(super) const RESOURCE_APISERVICE: &str = "apply manifests/optional/resource-metrics.yaml, which has the APIService and the right to \

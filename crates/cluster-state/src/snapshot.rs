@@ -143,7 +143,8 @@ impl Walk<'_> {
         let objects = self.objects;
         for (group, name) in NAMED_AFTER {
             let kind = objects.kinds.get(&KindName::new(group, name));
-            let Some((kind, resource)) = kind.and_then(|it| Some((it, it.of_owners()?))) else {
+            let Some((kind, resource)) = kind.and_then(|it| Some((it, it.resource.as_ref()?)))
+            else {
                 continue;
             };
             for (key, object) in kind.objects.iter() {
@@ -190,7 +191,7 @@ impl Walk<'_> {
             self.used.insert(reference.kind.clone());
         }
         let followed = objects.kinds.get(&reference.kind)?;
-        let (resource, owners) = (followed.of_owners()?, &followed.objects);
+        let (resource, owners) = (followed.resource.as_ref()?, &followed.objects);
         if !owners.complete {
             // The owner is not listed yet, or its kind is forbidden. Its name is known from
             // the reference; its labels and its controller are not.

@@ -49,15 +49,8 @@ pub(super) struct Change {
 #[derive(Debug, Default)]
 pub(super) struct FollowedKind {
     /// The resource as in discovery; `None`: not looked up yet, or not served.
-    resource: Option<ObjectKind>,
+    pub(super) resource: Option<ObjectKind>,
     pub(super) objects: Table,
-}
-
-impl FollowedKind {
-    /// The resource, if its objects are in namespaces, so that they may own pods.
-    pub(super) fn of_owners(&self) -> Option<&ObjectKind> {
-        self.resource.as_ref().filter(|kind| kind.namespaced)
-    }
 }
 
 #[derive(Debug, Default)]

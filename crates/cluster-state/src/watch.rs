@@ -170,7 +170,7 @@ impl Watcher {
                 continue;
             };
             self.failures += 1;
-            let cannot_resume = matches!(error, CallError::Gone | CallError::Garbled(_));
+            let cannot_resume = matches!(error, CallError::Status(410, _) | CallError::Garbled(_));
             if cannot_resume || self.failures > RESUMES {
                 self.version = None;
             }

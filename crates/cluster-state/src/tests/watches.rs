@@ -290,7 +290,7 @@ async fn lists_become_rarer_if_a_server_discards_every_version() {
     kube.fault(PODS, Fault::Status(410));
     let scene = Scene::watching(kube).await;
     let trouble = || format!("{:?}", scene.trouble("pods"));
-    eventually("it is told", || trouble().contains("410 Gone")).await;
+    eventually("it is told", || trouble().contains("HTTP 410")).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let asked = scene.kube.queries(PODS).len();
     assert!(asked <= 4, "asked {asked} times");
