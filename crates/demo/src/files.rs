@@ -36,7 +36,6 @@ const CONFIG: &str = "\
 gpu:
   window: 1m
   step: 5s              # the distance of two instants
-  poll: auto            # how often the source is asked
 ";
 
 /// The file that marks a directory whose files a demonstration wrote.
