@@ -12,7 +12,7 @@ use crate::program::Program;
 use browser::{Browser, PATIENCE};
 
 /// The pages in the tab row.
-pub(crate) const PAGES: [&str; 7] = [
+pub(crate) const PAGES: [&str; 8] = [
     "",
     "gpus",
     "workloads",
@@ -20,6 +20,7 @@ pub(crate) const PAGES: [&str; 7] = [
     "namespaces",
     "hpas",
     "findings",
+    "sources",
 ];
 
 /// Stops the page's refresh, which would add to the recorded requests.
@@ -121,11 +122,60 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
     let shown = browser.text("main");
     browser.await_true("return 'refreshed' in document.documentElement.dataset");
     assert_ne!(browser.text("main"), "", "before: {shown}");
-    assert!(browser.text("#status").contains("GPUs: "));
+}
+
+/// Clicks the first link of a page's content whose address has these words. Returns the title
+/// of the page that it leads to.
+fn follow(browser: &Browser, words: &str) -> String {
+    let choice = json!(format!("main a[href*='{words}']"));
+    let link = format!("document.querySelector({choice})");
+    assert_ne!(
+        browser.run(&format!("return {link}")),
+        Value::Null,
+        "{words}: {}",
+        browser.text("main")
+    );
+    browser.run(&format!("document.body.dataset.left = 1; {link}.click()"));
+    browser.await_true(
+        "return !('left' in document.body.dataset) && document.querySelector('h1') !== null",
+    );
+    browser.run(STAY);
+    browser.text("h1")
+}
+
+#[test]
+fn links_lead_from_an_autoscaler_to_its_gpus_and_back() {
+    let (_demo, url) = demo(&[]);
+    let browser = Browser::start();
+    browser.open(&url);
+    browser.open(&format!("{}hpas", origin(&url)));
+    let mut path = Vec::new();
+    for words in [
+        "hpa?",
+        "resource=deployments.apps",
+        "resource=pods",
+        "gpu?uuid=",
+        "resource=nodes",
+        "gpu?uuid=",
+        "resource=pods",
+        "resource=deployments.apps",
+        "hpa?",
+    ] {
+        path.push(follow(&browser, words));
+        assert_eq!(browser.violations(), Vec::<String>::new(), "{path:?}");
+    }
+    assert!(path[3].starts_with("GPU "), "{path:?}");
+    // A square of the fleet is a link too, and rows are filtered by their words.
+    browser.open(origin(&url));
+    browser.run(STAY);
+    assert!(follow(&browser, "gpu?uuid=").starts_with("GPU "));
+    browser.open(&format!("{}gpus?filter=mig-or-nothing", origin(&url)));
+    let rows = "return document.querySelectorAll('tbody tr').length";
+    assert_eq!(browser.run(rows), 0);
 }
 
 /// Words of the content of each page of [`PAGES`].
-const CONTENT: [&str; 7] = [
+const CONTENT: [&str; 8] = [
     "held and idle",
     "UUID",
     "IDLE FOR",
@@ -133,6 +183,7 @@ const CONTENT: [&str; 7] = [
     "IDLE FOR",
     "HEALTH",
     "GM504",
+    "PODS NAMED BY",
 ];
 
 /// Without a script the pages are the same.

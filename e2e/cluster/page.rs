@@ -77,7 +77,8 @@ fn everything(lab: &Lab, browser: &Browser) {
     let others = "which are not listed: 10";
     assert!(browser.text("main").contains(others));
     browser.open(&origin);
-    assert!(browser.text("#status").starts_with("GPUs: 2+, held: 2+"));
+    has(browser, "main", "active: 2,");
+    has(browser, "main", others);
 }
 
 fn a_namespace(lab: &Lab, browser: &Browser) {

@@ -23,6 +23,8 @@ const NAMES: [&str; 5] = [
 ];
 
 const PODS: usize = 1_000;
+/// Rows on a page.
+const ROWS: usize = 100;
 const GPUS_OF_NODE: usize = 8;
 
 /// The exporter's lines: one pod for each GPU.
@@ -67,11 +69,13 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
     let browser = Browser::start();
     browser.open(&url);
     let page = format!("{}pods?namespace=ml", origin(&url));
-    eventually("all pods", PATIENCE, || {
+    let rows = "return document.querySelectorAll('tbody tr').length";
+    eventually("all pods, in pages", PATIENCE, || {
         browser.open(&page);
-        let rows = browser.run("return document.querySelectorAll('tbody tr').length");
-        ok_if(rows == PODS, &rows)
+        let pages = browser.run("return document.querySelectorAll('.pager a').length");
+        ok_if(pages == PODS / ROWS && browser.run(rows) == ROWS, &pages)
     });
+    assert_eq!(browser.violations(), Vec::<String>::new());
     for name in NAMES {
         let name = name.replace("\\\"", "\"");
         assert!(
@@ -80,6 +84,10 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
         );
     }
     nothing_ran(&browser);
+    browser.open(&format!("{page}&filter=TRAIN-99"));
+    // train-99, and train-990 to train-999.
+    assert_eq!(browser.run(rows), 11);
+    browser.open(&page);
     let links =
         "return [...document.querySelectorAll('tbody th a')].slice(0, 5).map((it) => it.href)";
     for link in browser.run(links).as_array().unwrap() {
@@ -91,7 +99,8 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
     // Names in the address of a page are also escaped.
     for page in [
         "why?resource=<img src=x>&name=<svg onload=1>&metric=<b>",
-        "pods?namespace=\"><b>&sort=<b>",
+        "pods?namespace=\"><b>&sort=<b>&filter=\"><b>&page=<b>",
+        "gpu?uuid=<b>",
         "check?code=<b>",
     ] {
         browser.open(&format!(

@@ -107,8 +107,9 @@ impl Health {
     }
 }
 
-/// The replicas that the highest written value asks for.
-fn wanted(hpa: &Hpa) -> Option<i32> {
+/// The replicas that the highest written value asks for, beyond the bounds too.
+#[must_use]
+pub fn wanted(hpa: &Hpa) -> Option<i32> {
     let replicas = f64::from(hpa.status.replicas?);
     let asks = hpa.metrics.iter().zip(&hpa.status.values);
     let asks = asks.map(|(metric, value)| Some((*value)? * replicas / metric.target.number()));

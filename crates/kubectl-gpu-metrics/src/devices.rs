@@ -6,6 +6,9 @@ use crate::document::Severity;
 use crate::document::cell::{Cell, Object, Reference, Unit};
 use crate::document::table::columns;
 
+/// The resource of references to GPUs and MIG instances.
+pub(super) const GPUS: &str = "gpus";
+
 /// The columns that only an explanation fills, and those that only a list fills.
 pub(super) const OF_EXPLANATIONS: [&str; 1] = ["readings"];
 pub(super) const OF_LISTS: [&str; 2] = ["memoryUtilization", "idleFor"];
@@ -13,7 +16,9 @@ pub(super) const OF_LISTS: [&str; 2] = ["memoryUtilization", "idleFor"];
 columns! {
     pub(super) DEVICES: DeviceReport;
     "node", "NODE", "node of the GPU" [] => |gpu| node(gpu);
-    "uuid", "UUID", "UUID, with the MIG instance" [] => |gpu| Cell::text(uuid(gpu));
+    "uuid", "UUID", "UUID, with the MIG instance" [] => |gpu| {
+        Cell::object(uuid(gpu), Reference::new(GPUS, None, &uuid(gpu)))
+    };
     "state", "STATE", "what it does at the newest instant; free: no pod holds it"
         [] => state;
     "pods", "POD", "the pods that hold it, as far as you may read them" [] => pods;
@@ -44,7 +49,8 @@ fn node(gpu: &DeviceReport) -> Cell {
     }
 }
 
-fn uuid(gpu: &DeviceReport) -> String {
+/// The name of a GPU or MIG instance, which differs between them.
+pub(super) fn uuid(gpu: &DeviceReport) -> String {
     match &gpu.instance {
         Some(instance) => format!("{} ({instance})", gpu.uuid),
         None => gpu.uuid.clone(),
@@ -64,6 +70,21 @@ fn pods(gpu: &DeviceReport) -> Cell {
         [] if gpu.shared_with > 0 => Cell::absent("you may not read the pods that hold it"),
         [] => Cell::absent("no pod is known to hold it"),
         pods => Cell::Objects(pods.iter().map(|it| pod(it)).collect()),
+    }
+}
+
+/// A GPU with what it does at the newest instant.
+pub(super) fn named(gpu: &DeviceReport) -> Object {
+    let (uuid, state) = (uuid(gpu), state(gpu).shown());
+    let percent = gpu.now().number.map(|it| Unit::Percent.shown(it));
+    let text = format!(
+        "{uuid}: {state} {} {}",
+        percent.unwrap_or_default(),
+        gpu.pods.join(", ")
+    );
+    Object {
+        text,
+        of: Reference::new(GPUS, None, &uuid),
     }
 }
 
@@ -106,7 +127,8 @@ const fn word(state: DeviceState) -> &'static str {
     }
 }
 
-fn text(known: Option<&String>, reason: &str) -> Cell {
+/// A text that is reported, or why it is not.
+pub(super) fn text(known: Option<&String>, reason: &str) -> Cell {
     known.map_or_else(|| Cell::absent(reason), Cell::text)
 }
 

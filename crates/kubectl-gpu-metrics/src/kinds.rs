@@ -48,6 +48,12 @@ fn known() -> Kinds {
     Kinds::new(KNOWN.map(kind).to_vec())
 }
 
+/// The resource of a kind that every cluster has: `deployments.apps`.
+pub(super) fn resource(kind: &str) -> Option<String> {
+    let kind = known().of_request(kind).map(Kind::resource);
+    kind.map(|it| it.to_string())
+}
+
 /// The path of the objects of a kind.
 pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> String {
     let root = match &*kind.group {

@@ -146,7 +146,7 @@ pub(super) fn document(report: &Report) -> Document {
     document
 }
 
-fn of_finding(it: &Finding) -> document::Finding {
+pub(super) fn of_finding(it: &Finding) -> document::Finding {
     document::Finding {
         severity: shown(it.severity),
         code: it.code.to_string(),
@@ -162,7 +162,7 @@ fn of_finding(it: &Finding) -> document::Finding {
     }
 }
 
-fn of_skipped(it: &Skipped) -> document::Finding {
+pub(super) fn of_skipped(it: &Skipped) -> document::Finding {
     document::Finding {
         severity: document::Severity::Unknown,
         code: String::new(),

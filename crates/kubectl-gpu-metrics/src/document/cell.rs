@@ -40,6 +40,8 @@ pub(crate) enum Cell {
     Object(Object),
     /// The names of any number of objects.
     Objects(Vec<Object>),
+    /// Objects as squares, each coloured by a percentage.
+    Squares(Vec<(Object, Fill)>),
     Verdict(super::Verdict),
     Number {
         value: f64,
@@ -55,6 +57,15 @@ pub(crate) enum Cell {
     /// An unknown value, and why it is unknown. The reason may be empty where it is said
     /// elsewhere. Never 0.
     Absent(String),
+}
+
+/// The colour of a square.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fill {
+    /// It has no percentage, as it should be.
+    Empty,
+    Percent(f64),
+    Unknown,
 }
 
 /// The name of an object in a text, and the object.
@@ -140,6 +151,10 @@ impl Cell {
             Self::Objects(objects) => {
                 let names = objects.iter().map(|object| object.text.as_str());
                 names.collect::<Vec<_>>().join(", ")
+            }
+            Self::Squares(squares) => {
+                let names = squares.iter().map(|(object, _)| object.text.as_str());
+                names.collect::<Vec<_>>().join("; ")
             }
             Self::Verdict(verdict) => format!("{} {}", verdict.severity.mark(), verdict.text),
             Self::Number {

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use super::cell::{Cell, Object, Reference};
+use super::cell::{Cell, Fill, Object, Reference};
 use super::chart::sparkline;
 use super::instants::described;
 use super::table::{Column, Table};
@@ -12,6 +12,18 @@ use super::{Block, Document, Fact, Finding, Verdict};
 
 /// The most letters of a cell that never breaks into lines.
 const SHORT: usize = 40;
+
+/// The classes of squares and their legend: no number, numbers up to one, and unknown.
+const SQUARES: [(&str, &str); 8] = [
+    ("empty", "none"),
+    ("u0", "0 %"),
+    ("u1", "to 20 %"),
+    ("u2", "to 40 %"),
+    ("u3", "to 60 %"),
+    ("u4", "to 80 %"),
+    ("u5", "to 100 %"),
+    ("unread", "unknown"),
+];
 
 /// The addresses of the pages that a document links to.
 pub(crate) trait Addresses {
@@ -114,8 +126,9 @@ fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
         }
     };
     html! {
+        @if table.is_map() { ul.legend { @for (class, words) in SQUARES { li { i.square.(class) {} (words) } } } }
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
-            table {
+            table class=[table.is_map().then_some("map")] {
                 caption { span { (table.caption) } }
                 thead { tr { @for column in &table.columns { (heading(table, column, addresses)) } } }
                 tbody {
@@ -179,10 +192,25 @@ fn value(cell: &Cell, name: &str, addresses: &impl Addresses) -> Markup {
                 (of_object(object, addresses))
             }
         },
+        Cell::Squares(squares) => {
+            html! { @for (of, fill) in squares { (square(of, *fill, addresses)) } }
+        }
         Cell::Verdict(it) => verdict(it),
         Cell::Instants { values, unit } if !values.is_empty() => sparkline(name, values, *unit),
         cell => html! { (cell.shown()) },
     }
+}
+
+fn square(object: &Object, fill: Fill, addresses: &impl Addresses) -> Markup {
+    let place = match fill {
+        Fill::Empty => 0,
+        // A percentage is at most 100.
+        Fill::Percent(percent) => 1 + ((percent / 20.0).ceil() as usize).min(5),
+        Fill::Unknown => 7,
+    };
+    let class = format!("square {}", SQUARES[place].0);
+    let (text, address) = (&object.text, addresses.of(&object.of));
+    html! { a class=(class) href=[address] title=(text) aria-label=(text) {} }
 }
 
 fn of_object(object: &Object, addresses: &impl Addresses) -> Markup {

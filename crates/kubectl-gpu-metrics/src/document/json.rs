@@ -76,6 +76,7 @@ fn number(cell: &Cell) -> Value {
             let names = objects.iter().map(|object| object.text.as_str());
             json!(names.collect::<Vec<_>>())
         }
+        Cell::Squares(_) => json!(cell.shown()),
         Cell::Verdict(verdict) => json!(verdict),
         Cell::Number { value, .. } => json!(value),
         Cell::Instants { values, .. } => json!(values),

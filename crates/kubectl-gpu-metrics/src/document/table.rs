@@ -131,6 +131,12 @@ impl Table {
         }
     }
 
+    /// Whether it has squares, which are seen all at once.
+    pub(crate) fn is_map(&self) -> bool {
+        let mut cells = self.rows.iter().flatten();
+        cells.any(|cell| matches!(cell, Cell::Squares(_)))
+    }
+
     /// Removes a column.
     pub(crate) fn remove(&mut self, name: &str) {
         let Some(place) = self.columns.iter().position(|column| column.name == name) else {

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
 use crate::terminal;
-use crate::top::autoscalers::verdict;
+use crate::top::autoscalers::{scales, verdict};
 
 use super::ExplainArgs;
 pub(crate) use flags::{FlagArgs, a_second_or_more, written};
@@ -177,6 +177,7 @@ impl Decision {
             |number: Option<i32>| Cell::known(number.map(f64::from), Unit::Count, "not written");
         let scaled = status.scaled_at.map(|at| Cell::text(at.date()));
         let mut facts = vec![
+            Fact::new("scales", scales(hpa)),
             Fact::new("replicas", count(status.replicas)),
             Fact::new("desired", count(status.desired)),
             Fact::new("bounds", Cell::text(format!("{} to {}", hpa.min, hpa.max))),

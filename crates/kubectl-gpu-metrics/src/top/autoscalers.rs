@@ -1,7 +1,7 @@
 //! The autoscalers of workloads, as their controller wrote them last.
 
 use hpa::Hpa;
-use hpa::health::{Concern, Health};
+use hpa::health::{Concern, Health, wanted};
 use hpa::hpa::MetricTarget;
 
 use findings::codes::GM501;
@@ -9,7 +9,7 @@ use findings::codes::GM501;
 use crate::document::Severity;
 use crate::document::cell::{Cell, Reference, Unit};
 use crate::document::table::{Table, columns};
-use crate::kinds::AUTOSCALERS;
+use crate::kinds::{self, AUTOSCALERS};
 
 columns! {
     AUTOSCALERS_COLUMNS: Hpa;
@@ -30,6 +30,8 @@ columns! {
         [unit(Unit::Count)] => |it| count(it.status.replicas);
     "desired", "DESIRED", "replicas that the controller wants, within its bounds"
         [unit(Unit::Count)] => |it| count(it.status.desired);
+    "wanted", "WANTED", "replicas that the highest written value asks for, beyond the bounds too"
+        [unit(Unit::Count)] => |it| count(wanted(it));
     "min", "MIN", "minReplicas" [unit(Unit::Count), wide()] => |it| count(Some(it.min));
     "max", "MAX", "maxReplicas" [unit(Unit::Count), wide()] => |it| count(Some(it.max));
     "metrics", "METRICS", "its metrics, the first one first" [wide()] => |it| {
@@ -37,7 +39,17 @@ columns! {
         Cell::text(names.collect::<Vec<_>>().join(", "))
     };
     "scales", "SCALES", "the object whose replicas it sets"
-        [wide()] => |it| Cell::text(format!("{}/{}", it.scaled.kind, it.scaled.name));
+        [wide()] => scales;
+}
+
+/// The object whose replicas an autoscaler sets.
+pub(crate) fn scales(hpa: &Hpa) -> Cell {
+    let (kind, name) = (&hpa.scaled.kind, &hpa.scaled.name);
+    let text = format!("{kind}/{name}");
+    match kinds::resource(kind) {
+        Some(resource) => Cell::object(text, Reference::new(&resource, Some(&hpa.namespace), name)),
+        None => Cell::text(text),
+    }
 }
 
 fn value(hpa: &Hpa) -> Cell {

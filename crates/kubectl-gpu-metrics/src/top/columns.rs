@@ -19,10 +19,14 @@ pub(crate) struct Row {
 /// The columns that only nodes have.
 pub(super) const NODES_ONLY: [&str; 2] = ["allocatable", "free"];
 
+/// The column that only pods have.
+pub(super) const OF_PODS: &str = "workload";
+
 columns! {
     pub(super) OBJECTS: Row;
     "namespace", "NAMESPACE", "namespace of the object" [] => namespace;
     "name", "NAME", "name of the object" [] => name;
+    "workload", "WORKLOAD", "the workload of the pod" [wide()] => workload;
     "allocatable", "ALLOCATABLE", "GPUs that the node offers to pods"
         [unit(Unit::Count)] => |row| Cell::known(row.allocatable, Unit::Count, "its Node is not known");
     "free", "FREE", "GPUs that no pod holds, at the newest instant"
@@ -77,6 +81,16 @@ fn name(row: &Row) -> Cell {
         false => item.name.clone(),
     };
     Cell::object(text, of)
+}
+
+fn workload(row: &Row) -> Cell {
+    match row.item.workloads.last().and_then(|it| it.split_once('/')) {
+        Some((resource, name)) => {
+            let of = Reference::new(resource, row.item.namespace.as_deref(), name);
+            Cell::object(format!("{resource}/{name}"), of)
+        }
+        None => Cell::absent("no workload of it is known"),
+    }
 }
 
 fn free(row: &Row) -> Cell {

@@ -14,7 +14,7 @@ use super::document::table::Table;
 use super::document::text::Layout;
 use super::terminal::{Output, say};
 use cluster_checks::paths::encode;
-use columns::{NODES_ONLY, OBJECTS};
+use columns::{NODES_ONLY, OBJECTS, OF_PODS};
 use read::Found;
 
 /// The most notes that are printed below the table; the others are counted.
@@ -193,6 +193,9 @@ fn objects(found: &mut Found, args: &TopArgs) -> Table {
     let mut table = Table::of(caption, OBJECTS, std::mem::take(&mut found.rows));
     if !(args.all_namespaces && args.what.is_namespaced()) {
         table.remove("namespace");
+    }
+    if args.what != What::Pods {
+        table.remove(OF_PODS);
     }
     if args.what != What::Nodes {
         NODES_ONLY.iter().for_each(|name| table.remove(name));

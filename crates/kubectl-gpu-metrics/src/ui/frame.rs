@@ -10,7 +10,8 @@ use super::Source;
 use super::query::{Query, link};
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::document::cell::{Cell, Reference};
+use crate::devices;
+use crate::document::cell::Reference;
 use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
 use crate::kinds::AUTOSCALERS;
@@ -46,9 +47,16 @@ pub(super) const HPAS: Tab = tab("hpas", "Autoscalers", true, 5);
 pub(super) const FINDINGS: Tab = tab("findings", "Findings", true, 60);
 pub(super) const WHY: Tab = tab("why", "Why this value", false, 5);
 pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 5);
+pub(super) const SOURCES: Tab = tab("sources", "Sources", false, 5);
+pub(super) const GPU: Tab = tab("gpu", "GPU", false, 5);
 pub(super) const CHECK: Tab = tab("check", "Check", false, 0);
 
-const TABS: [Tab; 7] = [FLEET, GPUS, WORKLOADS, PODS, NAMESPACES, HPAS, FINDINGS];
+const TABS: [Tab; 8] = [
+    FLEET, WORKLOADS, PODS, NAMESPACES, GPUS, HPAS, FINDINGS, SOURCES,
+];
+
+/// The most rows of a table on a page.
+const ROWS: usize = 100;
 
 /// The request for a page.
 #[derive(Debug)]
@@ -97,13 +105,15 @@ impl Ask {
 
     /// The whole page: its document, or why that could not be read.
     pub(super) fn page(&self, document: Result<Document, Failure>) -> Response {
-        let (code, title, status, body) = match document {
-            Ok(document) => (
-                StatusCode::OK,
-                document.title.clone(),
-                status(&document),
-                content(&document, self),
-            ),
+        let (code, title, body) = match document {
+            Ok(mut document) => {
+                let pages = self.arrange(&mut document);
+                let body = html! {
+                    (content(&document, self))
+                    @if pages > 1 { (self.pager(pages)) }
+                };
+                (StatusCode::OK, document.title, body)
+            }
             Err(failure) => {
                 let code = match failure {
                     Failure::Usage(_) => StatusCode::BAD_REQUEST,
@@ -116,21 +126,17 @@ impl Ask {
                         strong { "This could not be read. " } (failure)
                     }
                 };
-                (code, self.tab.name.to_owned(), String::new(), told)
+                (code, self.tab.name.to_owned(), told)
             }
         };
         let main = html! {
             h1 { (title) }
             (body)
         };
-        (
-            code,
-            Html(self.framed(&title, &status, &main).into_string()),
-        )
-            .into_response()
+        (code, Html(self.framed(&title, &main).into_string())).into_response()
     }
 
-    fn framed(&self, title: &str, status: &str, main: &Markup) -> Markup {
+    fn framed(&self, title: &str, main: &Markup) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -148,13 +154,10 @@ impl Ask {
                     header {
                         p.brand { "GPU metrics" span { (self.cluster_name) } }
                         (self.navigation())
-                        @if self.tab.is_namespaced { (self.namespaces()) }
+                        @if TABS.contains(&self.tab) { (self.form()) }
                     }
                     main #content data-every=(self.tab.every) { (main) }
-                    footer {
-                        p #status role="status" { (status) }
-                        p #refresh {}
-                    }
+                    footer { p #refresh {} }
                 }
             }
         }
@@ -175,13 +178,64 @@ impl Ask {
         }
     }
 
-    fn namespaces(&self) -> Markup {
+    fn form(&self) -> Markup {
+        let value = |name: &str| self.query.word(name).unwrap_or_default();
+        let namespace = self.namespace.as_deref().unwrap_or_default();
         html! {
             form action=(link(self.tab.path, [])) {
-                label for="namespace" { "Namespace " }
-                input #namespace name="namespace" value=(self.namespace.as_deref().unwrap_or_default())
-                    placeholder="all" autocomplete="off" spellcheck="false";
+                @if self.tab.is_namespaced {
+                    label for="namespace" { "Namespace " }
+                    input #namespace name="namespace" value=(namespace)
+                        placeholder="all" autocomplete="off" spellcheck="false";
+                }
+                label for="filter" { " Filter " }
+                input #filter name="filter" value=(value("filter")) autocomplete="off" spellcheck="false";
+                @if !value("sort").is_empty() { input type="hidden" name="sort" value=(value("sort")); }
                 " " button { "Show" }
+            }
+        }
+    }
+
+    /// Leaves the rows that contain the filter, and of these one page; a map stays whole.
+    /// Returns the number of pages.
+    fn arrange(&self, document: &mut Document) -> usize {
+        let filter = self.query.word("filter").unwrap_or_default().to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&filter);
+        let mut most = 1;
+        for block in &mut document.blocks {
+            let Block::Table(table) = block else {
+                continue;
+            };
+            let (is_map, rows) = (table.is_map(), &mut table.rows);
+            rows.retain(|row| row.iter().any(|cell| has(&cell.shown())));
+            if !is_map {
+                let pages = rows.len().div_ceil(ROWS).max(1);
+                let first = (self.number().min(pages) - 1) * ROWS;
+                *rows = rows.drain(first..rows.len().min(first + ROWS)).collect();
+                most = most.max(pages);
+            }
+        }
+        most
+    }
+
+    /// The number of the page of rows, from 1.
+    fn number(&self) -> usize {
+        let number = self.query.word("page").and_then(|it| it.parse().ok());
+        number.unwrap_or(1).max(1)
+    }
+
+    fn pager(&self, pages: usize) -> Markup {
+        html! {
+            nav.pager aria-label="Rows" {
+                "Rows: "
+                @for number in 1..=pages {
+                    @let (first, last) = ((number - 1) * ROWS + 1, number * ROWS);
+                    @let current = (number == self.number().min(pages)).then_some("true");
+                    a href=(self.query.with(self.tab.path, "page", &number.to_string())) aria-current=[current] {
+                        (first) "–" (last)
+                    }
+                    " "
+                }
             }
         }
     }
@@ -193,6 +247,7 @@ impl Addresses for Ask {
         match &*object.resource {
             _ if object.name.is_empty() => None,
             "checks" => Some(link("check", [("code", &*object.name)])),
+            devices::GPUS => Some(link("gpu", [("uuid", &*object.name)])),
             AUTOSCALERS => Some(link(
                 "hpa",
                 [("namespace", namespace), ("name", &object.name)],
@@ -209,26 +264,8 @@ impl Addresses for Ask {
     }
 
     fn sorted(&self, word: &str) -> Option<String> {
-        // The tables about one object are not those of `top`.
-        if self.query.word("name").is_some() {
-            return None;
-        }
-        let namespace = self.query.word("namespace").unwrap_or_default();
-        Some(link(
-            self.tab.path,
-            [("namespace", namespace), ("sort", word)],
-        ))
+        // Tables of other pages are not those of `top`.
+        let is_list = TABS.contains(&self.tab) && self.tab != SOURCES;
+        is_list.then(|| self.query.with(self.tab.path, "sort", word))
     }
-}
-
-/// The first numbers of a document; a screen reader announces their changes.
-fn status(document: &Document) -> String {
-    let facts = document.blocks.iter().find_map(|block| match block {
-        Block::Facts(facts) => Some(facts),
-        _ => None,
-    });
-    let facts = facts.into_iter().flatten();
-    let numbers = facts.filter(|it| !matches!(it.cell, Cell::Text(_)));
-    let words = numbers.map(|it| format!("{}: {}", it.label, it.cell.shown()));
-    words.collect::<Vec<_>>().join(", ")
 }

@@ -7,6 +7,7 @@ mod frame;
 mod guard;
 mod pages;
 mod query;
+mod sources;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -36,7 +37,10 @@ use super::document::Document;
 use super::process::interrupted;
 use super::terminal::print;
 use super::top::What;
-use frame::{Ask, CHECK, FINDINGS, FLEET, GPUS, HPA, HPAS, NAMESPACES, PODS, Tab, WHY, WORKLOADS};
+use frame::{
+    Ask, CHECK, FINDINGS, FLEET, GPU, GPUS, HPA, HPAS, NAMESPACES, PODS, SOURCES, Tab, WHY,
+    WORKLOADS,
+};
 use guard::{Admission, Guard};
 use query::{Query, link};
 
@@ -190,6 +194,8 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .merge(objects(NAMESPACES, What::Namespaces))
         .merge(objects(HPAS, What::Hpas))
         .merge(page(HPA, pages::decision))
+        .merge(page(GPU, pages::gpu))
+        .merge(page(SOURCES, pages::sources))
         .merge(page(WHY, pages::why))
         .merge(page(FINDINGS, pages::findings))
         .merge(page(CHECK, pages::code))

@@ -2,7 +2,6 @@
 // same, and are reloaded by hand.
 "use strict";
 const main = document.querySelector("main");
-const status = document.querySelector("#status");
 const every = Number(main.dataset.every);
 const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true, id: "every" });
 const label = document.createElement("label");
@@ -24,8 +23,6 @@ async function refresh() {
       const place = reached().indexOf(document.activeElement);
       main.replaceChildren(...page.querySelector("main").childNodes);
       if (place >= 0) reached()[place]?.focus({ preventScroll: true });
-      const said = page.querySelector("#status").textContent;
-      if (status.textContent !== said) status.textContent = said;
       stale.textContent = "";
       document.documentElement.dataset.refreshed = Date.now();
     } catch {

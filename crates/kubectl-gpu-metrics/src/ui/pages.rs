@@ -3,20 +3,27 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use configuration::PROMETHEUS_SERVICE;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::devices::{DeviceReport, DeviceState};
 use hpa::health::Health;
 
 use super::frame::Ask;
+use super::sources;
 use crate::Failure;
 use crate::check::{self, live::look_at};
-use crate::document::cell::{Cell, Unit};
-use crate::document::{Document, Fact, Severity};
+use crate::cluster::Cluster;
+use crate::devices::{self, DEVICES, OF_EXPLANATIONS};
+use crate::document::cell::{Cell, Fill, Object, Reference, Unit};
+use crate::document::table::{Table, columns};
+use crate::document::{Block, Document, Fact, Severity};
 use crate::explain::hpa::Decision;
-use crate::explain::{explained, value};
+use crate::explain::{explained, failure, value};
+use crate::kinds;
 use crate::top::autoscalers::{table, verdict};
 use crate::top::read::{Found, autoscalers};
-use crate::top::{self, What};
+use crate::top::{self, TopArgs, What};
+use crate::values::FindingList;
 use findings::codes;
 
 /// The autoscalers that need a person, and the GPUs of each node.
@@ -26,7 +33,10 @@ pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
     unwell(&ask, &mut document).await;
     match Found::read(&args, &ask.cluster).await {
         Ok(mut found) => {
-            document.facts(gpus_now(&mut found));
+            let listed = found.rows.iter().map(|row| row.item.devices.len());
+            let unlisted = found.of_no_node(listed.sum());
+            found.notes.extend(unlisted);
+            document.table(map(&found));
             document.blocks.extend(top::document(found, &args)?.blocks);
         }
         Err(refused @ Failure::Refused(_)) => return Err(refused),
@@ -56,47 +66,51 @@ async fn unwell(ask: &Ask, document: &mut Document) {
     }
     let mut table = table(autoscalers, true);
     // Their health is said in words, and the page is sorted by the columns of nodes.
-    ["value", "target", "replicas", "desired", "min", "max"]
-        .iter()
-        .for_each(|name| table.remove(name));
+    [
+        "value", "target", "replicas", "desired", "wanted", "min", "max",
+    ]
+    .iter()
+    .for_each(|name| table.remove(name));
     document.table(table);
 }
 
-/// The number of GPUs in each state, at the newest instant; larger ones may be missing
-/// from the list.
-fn gpus_now(found: &mut Found) -> Vec<Fact> {
-    let rows = found.rows.iter();
-    let gpus: Vec<&DeviceReport> = rows.flat_map(|row| &row.item.devices).collect();
-    let unlisted = found.of_no_node(gpus.len());
-    let is_whole = unlisted.is_none() && found.rows.iter().all(|row| !row.item.devices.is_empty());
-    let uuids: BTreeSet<&str> = gpus.iter().map(|gpu| &*gpu.uuid).collect();
-    let states = || gpus.iter().map(|gpu| gpu.now().state);
-    let count = |state| states().filter(|it| *it == state).count();
-    let (active, idle) = (count(DeviceState::Active), count(DeviceState::Idle));
-    let held = active + idle + count(DeviceState::ActivityUnknown);
-    let free = count(DeviceState::Free);
-    let mut counts = vec![("GPUs", uuids.len())];
-    if uuids.len() < gpus.len() {
-        counts.push(("GPUs and MIG instances", gpus.len()));
-    }
-    counts.extend([
-        ("held", held),
-        ("active", active),
-        ("held and idle", idle),
-        ("free", free),
-        ("unknown", gpus.len() - held - free),
-    ]);
-    let cell = |count: usize| match (gpus.len(), is_whole) {
-        // GPUs may exist although none is reported.
-        (0, _) => Cell::absent(""),
-        (_, true) => Cell::number(count as f64, Unit::Count),
-        (_, false) => Cell::at_least(count as f64, Unit::Count),
+/// A node with the GPUs of its row.
+type NodeOfMap = (String, Vec<DeviceReport>);
+
+columns! {
+    MAP: NodeOfMap;
+    "name", "NODE", "" [] => |(name, _)| Cell::object(name, Reference::new("nodes", None, name));
+    "gpus", "GPUS", "" [] => |(_, gpus)| Cell::Squares(gpus.iter().map(square).collect());
+}
+
+fn square(gpu: &DeviceReport) -> (Object, Fill) {
+    let now = gpu.now();
+    let fill = match (now.state, now.number) {
+        (DeviceState::Free, _) => Fill::Empty,
+        (DeviceState::Active | DeviceState::Idle, Some(percent)) => Fill::Percent(percent),
+        _ => Fill::Unknown,
     };
-    let facts = counts.into_iter();
-    let facts = facts.map(|(label, count)| Fact::new(label, cell(count)));
-    let facts = facts.collect();
-    found.notes.extend(unlisted);
-    facts
+    (devices::named(gpu), fill)
+}
+
+/// The GPUs of each node, and how many are in each state.
+fn map(found: &Found) -> Table {
+    let rows = found.rows.iter().map(|row| &row.item);
+    let nodes: Vec<NodeOfMap> = rows
+        .map(|it| (it.name.clone(), it.devices.clone()))
+        .collect();
+    let gpus = nodes.iter().flat_map(|(_, gpus)| gpus);
+    let states: Vec<DeviceState> = gpus.map(|gpu| gpu.now().state).collect();
+    let count = |state| states.iter().filter(|it| **it == state).count();
+    let (active, idle) = (count(DeviceState::Active), count(DeviceState::Idle));
+    let free = count(DeviceState::Free);
+    let caption = format!(
+        "GPUs and MIG instances of nodes: {}; active: {active}, held and idle (0 %): {idle}, free \
+         (none): {free}, unknown: {}. Colours: memory bandwidth utilisation",
+        states.len(),
+        states.len() - active - idle - free
+    );
+    Table::of(caption, MAP, nodes)
 }
 
 /// The table of `top`.
@@ -104,13 +118,68 @@ pub(super) async fn objects(ask: Arc<Ask>, what: What) -> Result<Document, Failu
     top::read(&ask.args(what), &ask.cluster).await
 }
 
-/// What `explain` prints.
+/// What `explain` prints, below the pods and autoscalers that belong to the object.
 pub(super) async fn why(ask: Arc<Ask>) -> Result<Document, Failure> {
-    let of = (ask.need("resource")?, ask.query.word("namespace"));
+    let (resource, name) = (ask.need("resource")?, ask.need("name")?);
+    let namespace = ask.query.word("namespace");
     let metric = ask.query.word("metric").unwrap_or(MEMORY_UTILIZATION);
-    let said = explained(&ask.cluster, of, ask.need("name")?, metric, None).await?;
-    let mut document = value::document(&said);
-    document.title = format!("Why: {}", document.title);
+    let said = explained(&ask.cluster, (resource, namespace), name, metric, None).await?;
+    let explained = value::document(&said);
+    let mut document = Document::new(format!("Why: {}", explained.title));
+    let home = if resource == "namespaces" {
+        Some(name)
+    } else {
+        namespace
+    };
+    if let Some(namespace) = home {
+        let cluster = ask.cluster.within(namespace);
+        document
+            .blocks
+            .extend(related(&cluster, resource, name).await);
+    }
+    document.blocks.extend(explained.blocks);
+    Ok(document)
+}
+
+/// The pods and the autoscalers that belong to an object of the cluster's namespace. What the
+/// user may not read is left out.
+async fn related(cluster: &Cluster, resource: &str, name: &str) -> Vec<Block> {
+    let args = TopArgs::all(What::Pods, false, None);
+    let mut found = Found::read(&args, cluster).await.unwrap_or_default();
+    let this = format!("{resource}/{name}");
+    found.rows.retain(|row| match resource {
+        "pods" => row.item.name == name,
+        "namespaces" => true,
+        _ => row.item.workloads.contains(&this),
+    });
+    let owners = found.rows.iter().flat_map(|row| row.item.workloads.clone());
+    let owners: BTreeSet<String> = owners.chain([this]).collect();
+    let read = autoscalers(cluster, Some(&cluster.namespace)).await;
+    let (mut scalers, _) = read.unwrap_or_default();
+    scalers.retain(|it| {
+        let resource = kinds::resource(&it.scaled.kind);
+        resource.is_some_and(|kind| owners.contains(&format!("{kind}/{}", it.scaled.name)))
+    });
+    let pods = top::document(found, &args).map(|it| it.blocks);
+    let scalers = Block::Table(table(scalers, false));
+    pods.into_iter().flatten().chain([scalers]).collect()
+}
+
+/// A GPU or MIG instance with its node and its holders.
+pub(super) async fn gpu(ask: Arc<Ask>) -> Result<Document, Failure> {
+    let name = ask.need("uuid")?;
+    let mut found = Found::read(&ask.args(What::Gpus), &ask.cluster).await?;
+    let gpu = found
+        .gpus()
+        .into_iter()
+        .find(|gpu| devices::uuid(gpu) == name);
+    let gpu = gpu.ok_or_else(|| Failure::Failed(format!("no series is of the GPU {name} now")))?;
+    let mut document = Document::new(format!("GPU {name}"));
+    let columns = DEVICES
+        .iter()
+        .filter(|it| !OF_EXPLANATIONS.contains(&&*it.column.name));
+    document.facts(columns.map(|it| Fact::new(it.column.heading.to_lowercase(), (it.cell)(&gpu))));
+    document.notes(found.notes);
     Ok(document)
 }
 
@@ -119,6 +188,39 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
     let (namespace, name) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, name)).await?;
     Ok(decision.document())
+}
+
+/// What the server reads: the store, the series of GPUs by their form, findings about both,
+/// and the configuration.
+pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
+    let said = FindingList::read(&ask.cluster).await;
+    let said = said.map_err(|error| failure(&error))?;
+    let mut document = Document::new("Sources");
+    match said.trouble() {
+        Some(trouble) => document.verdict(Severity::Error, trouble),
+        None => document.verdict(Severity::Good, "GPU data are read."),
+    }
+    let store = said.setting(PROMETHEUS_SERVICE).map(Cell::text);
+    let unnamed =
+        || Cell::absent("it is no Service of the cluster, or is asked with matchers or headers");
+    let store = Fact::new("Prometheus", store.unwrap_or_else(unnamed));
+    let read = Found::read(&ask.args(What::Gpus), &ask.cluster).await;
+    let mut found = read.unwrap_or_default();
+    let windows = found.rows.iter().filter_map(|row| row.item.window.as_ref());
+    let lag = windows.map(|window| window.lag_seconds).reduce(f64::max);
+    let lag = Cell::known(lag, Unit::Seconds, "no GPU has a value");
+    document.facts([store, Fact::new("the store is late by", lag)]);
+    document.table(sources::table(found.gpus()));
+    let findings = said.items.iter().map(check::of_finding);
+    document.findings(
+        findings
+            .chain(said.skipped.iter().map(check::of_skipped))
+            .collect(),
+    );
+    document.heading("Configuration in force");
+    let keys = said.configuration.into_iter();
+    document.facts(keys.map(|(key, value)| Fact::new(key, Cell::text(value))));
+    Ok(document)
 }
 
 /// What `check` prints.

@@ -20,6 +20,13 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The link to a page with the same pairs, but for the value of one.
+    pub(super) fn with(&self, page: &str, name: &str, value: &str) -> String {
+        let others = self.0.iter().filter(|(known, _)| known != name);
+        let others = others.map(|(known, value)| (known.as_str(), value.as_str()));
+        link(page, others.chain([(name, value)]))
+    }
+
     pub(super) fn word(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -54,5 +61,8 @@ mod tests {
             (query.word("metric"), query.get("namespace")),
             (Some("m"), None)
         );
+        let next = query.with("why", "metric", "n");
+        assert!(next.ends_with("&metric=n"), "{next}");
+        assert_eq!(next.matches("name=").count(), 1, "{next}");
     }
 }
