@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
     /// S by its own gaps, and how many there are.
     own: Option<(i64, usize)>,
     /// S, F, and L of its source.
-    scrape: i64,
+    pub(super) scrape: i64,
     pub(super) fresh: i64,
     pub(super) lag: i64,
 }

@@ -87,7 +87,7 @@ fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
         if !store.any(|it| it.refuses(SignalId::MEM_COPY_UTIL, now as f64)) {
             lines.hear(now * 1000);
         }
-        let seen = Seen::at(case, &lines, now * 1000);
+        let seen = Seen::at(case, &lines, start * 1000, now * 1000);
         for group in &groups {
             let object = match group {
                 Group::Pod(name) => format!("pods n/{name}"),

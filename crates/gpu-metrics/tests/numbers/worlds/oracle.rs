@@ -48,8 +48,8 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// `lines` have been measured at the last answered poll.
-    pub(super) fn at(case: &'a Case<'_>, lines: &Lines<'a>, now: i64) -> Self {
+    /// `lines` have been measured at the last answered poll of a replica that started at a time.
+    pub(super) fn at(case: &'a Case<'_>, lines: &Lines<'a>, start: i64, now: i64) -> Self {
         let lives = |pod: &FleetPod| {
             let [start, end] = [pod.lives.start, pod.lives.end].map(|it| (it * 1000.0) as i64);
             start..if end <= now { end } else { i64::MAX / 2 }
@@ -66,10 +66,18 @@ impl<'a> Seen<'a> {
             let named = case.fleet.iter().filter_map(|pod| {
                 let own = lines.iter().filter(|it| it.pod == Some(&*pod.name));
                 let newest = own.clone().map(|it| it.newest()).max()?;
-                let (first, lives) = (own.map(|it| it.first()).min()?, lives(pod));
+                let (first, lives) = (own.clone().map(|it| it.first()).min()?, lives(pod));
+                // Samples from before the pod are those of an earlier one of its name. The
+                // replica does not know a pod that had ended at its start.
+                let last = newest + own.map(|it| it.scrape).max()?;
+                let end = match lives.end {
+                    _ if newest < lives.start => last,
+                    end if end <= start => last.min(start),
+                    end => end,
+                };
                 Some(Claim {
                     pod: &pod.name,
-                    holds: instant(first)..instant(lives.end),
+                    holds: instant(first)..instant(end),
                     is_current: lives.contains(&now.min(newest)) && lives.end > now,
                 })
             });

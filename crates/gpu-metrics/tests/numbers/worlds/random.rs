@@ -167,9 +167,7 @@ impl World {
             6 | 7 => self.be_silent(&some, &during),
             8 => self.unlabel(&some, &during),
             9 => {
-                // The server refuses a store whose clock is off by 30 s. With more, samples name
-                // a pod before it was created, and count as an earlier pod's of that name.
-                let words = [" drop0.05", " clock-29", " clock20", " late40"];
+                let words = [" drop0.05", " clock-49", " clock20", " late40"];
                 let word = self.dice.pick(&words);
                 let scrapes = self.scrapes.iter_mut();
                 let scrapes = scrapes.filter(|it| some.contains(&it.node));
