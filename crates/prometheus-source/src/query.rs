@@ -86,6 +86,12 @@ pub fn range_parameters(promql: &str, [start, end]: [Timestamp; 2], step: Durati
     ])
 }
 
+/// The parameters of a query at a time.
+#[must_use]
+pub fn parameters_at(promql: &str, at: Timestamp) -> String {
+    form([("query", promql), ("time", &at.to_string())])
+}
+
 /// Parameters, encoded as a form.
 pub(crate) fn form<const N: usize>(parameters: [(&str, &str); N]) -> String {
     url::form_urlencoded::Serializer::new(String::new())

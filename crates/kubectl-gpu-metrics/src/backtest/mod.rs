@@ -28,9 +28,6 @@ use super::terminal::{Output, say};
 
 const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
-
 /// What an autoscaler would have done with the demand of the last days, beside what
 /// was: read from Prometheus, through the server's windows and the controller's
 /// arithmetic.

@@ -34,62 +34,39 @@ pub(crate) struct Workload {
 /// Namespace and name of an object.
 pub(crate) type Named = (Arc<str>, Arc<str>);
 
-/// Where owners are from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Evidence {
-    /// Recorded by kube-state-metrics.
-    Recorded,
-    /// From the objects of the cluster now.
-    Cluster,
-    /// From the names of pods.
-    #[default]
-    Name,
-}
-
-impl Evidence {
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::Recorded => "by kube_pod_owner",
-            Self::Cluster => "by the objects of the cluster now",
-            Self::Name => "by their names",
-        }
-    }
-}
-
 /// The owners of pods.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Owners {
-    evidence: Evidence,
+    /// Where they are from.
+    pub(crate) source: &'static str,
     of_pods: HashMap<Named, Workload>,
     /// The value of the label that was asked for.
     labels: HashMap<Named, Arc<str>>,
 }
 
-/// An object of the cluster, as far as owners are concerned.
+/// A pod of the cluster, as far as owners are concerned.
 #[derive(Debug, Deserialize)]
-struct Object {
+struct Pod {
     metadata: ObjectMeta,
 }
 
-/// The kinds that own pods for another object: kind, series, label, path.
-const BETWEEN: [(&str, &str, &str, &str); 2] = [
-    (
-        "ReplicaSet",
-        "kube_replicaset_owner",
-        "replicaset",
-        "/apis/apps/v1/{}replicasets",
-    ),
-    ("Job", "kube_job_owner", "job_name", "/apis/batch/v1/{}jobs"),
-];
+impl Default for Owners {
+    fn default() -> Self {
+        Self {
+            source: "names that only a Deployment gives",
+            of_pods: HashMap::new(),
+            labels: HashMap::new(),
+        }
+    }
+}
 
 impl Owners {
     /// Owners that are recorded, for tests.
     #[cfg(test)]
     pub(crate) fn recorded(of_pods: impl IntoIterator<Item = (Named, Workload)>) -> Self {
         Self {
-            evidence: Evidence::Recorded,
             of_pods: of_pods.into_iter().collect(),
-            labels: HashMap::new(),
+            ..Self::default()
         }
     }
 
@@ -115,25 +92,8 @@ impl Owners {
         namespace: Option<&str>,
         label: Option<&str>,
     ) -> Result<Self, Failure> {
-        let mut found = Self {
-            evidence: Evidence::Recorded,
-            ..Self::default()
-        };
-        let mut direct = HashMap::new();
         let owners = recorded(history, ends, namespace, "kube_pod_owner").await?;
-        for labels in &owners {
-            direct.extend(owned(labels, "pod"));
-        }
-        if direct.is_empty() {
-            return Ok(found);
-        }
-        let mut above = HashMap::new();
-        for (kind, series, label, _) in BETWEEN {
-            let owners = recorded(history, ends, namespace, series).await?;
-            let owners = owners.iter().filter_map(|labels| owned(labels, label));
-            above.extend(owners.map(|(object, owner)| ((kind, object), owner)));
-        }
-        found.of_pods = resolved(direct, &above);
+        let mut labels = HashMap::new();
         if let Some(key) = label {
             let key = format!(
                 "label_{}",
@@ -142,11 +102,15 @@ impl Owners {
             let series = recorded(history, ends, namespace, "kube_pod_labels").await?;
             let values = series.iter().filter_map(|labels| {
                 let value = labels.get(&key).filter(|it| !it.is_empty())?;
-                Some((object(labels, "pod")?, value.into()))
+                Some((pod(labels)?, value.into()))
             });
-            found.labels = values.collect();
+            labels.extend(values);
         }
-        Ok(found)
+        Ok(Self {
+            source: "kube_pod_owner",
+            of_pods: owners.iter().filter_map(owned).collect(),
+            labels,
+        })
     }
 
     /// `None`: the cluster cannot be asked.
@@ -155,50 +119,41 @@ impl Owners {
         namespace: Option<&str>,
         label: Option<&str>,
     ) -> Option<Self> {
-        let cluster = history.cluster.as_ref()?;
-        let list = async |path: &str| {
-            let path = path.replace("{}", &within(namespace));
-            let list = cluster.read::<List<Object>>(&path).await;
-            list.ok().map(|list| list.items)
+        let path = format!("/api/v1/{}pods", within(namespace));
+        let pods = history.cluster.as_ref()?.read::<List<Pod>>(&path).await;
+        let mut found = Self {
+            source: "the pods of the cluster now",
+            ..Self::default()
         };
-        let controlled = |object: &Object| {
-            let mut owners = object.metadata.owner_references.iter().flatten();
-            let owner = owners.find(|it| it.controller == Some(true))?;
-            Some((named(&object.metadata), workload(&owner.kind, &owner.name)))
-        };
-        let pods = list("/api/v1/{}pods").await?;
-        let mut above = HashMap::new();
-        for (kind, .., path) in BETWEEN {
-            let objects = list(path).await.unwrap_or_default();
-            let owners = objects.iter().filter_map(controlled);
-            above.extend(owners.map(|(object, owner)| ((kind, object), owner)));
+        for Pod { metadata } in pods.ok()?.items {
+            let text =
+                |text: &Option<String>| Arc::<str>::from(text.as_deref().unwrap_or_default());
+            let pod = (text(&metadata.namespace), text(&metadata.name));
+            let mut owners = metadata.owner_references.iter().flatten();
+            let owner = owners.find(|it| it.controller == Some(true));
+            let owner = owner.map_or_else(
+                || workload("Pod", &pod.1),
+                |owner| above(&owner.kind, &owner.name),
+            );
+            let value = metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(label?));
+            let value = value.map(|value| (pod.clone(), Arc::from(value.as_str())));
+            found.labels.extend(value);
+            found.of_pods.insert(pod, owner);
         }
-        let labels = pods.iter().filter_map(|pod| {
-            let value = pod.metadata.labels.as_ref()?.get(label?)?;
-            Some((named(&pod.metadata), Arc::from(value.as_str())))
-        });
-        let own = |pod: &Object| {
-            let pod = named(&pod.metadata);
-            let owner = workload("Pod", &pod.1);
-            (pod, owner)
-        };
-        let direct = pods
-            .iter()
-            .map(|pod| controlled(pod).unwrap_or_else(|| own(pod)));
-        Some(Self {
-            evidence: Evidence::Cluster,
-            labels: labels.collect(),
-            of_pods: resolved(direct.collect(), &above),
-        })
+        Some(found)
     }
 
-    /// The workload of a pod, and how it is known; `None`: it is unknown.
-    pub(crate) fn of(&self, pod: &Named) -> Option<(Workload, Evidence)> {
-        if let Some(owner) = self.of_pods.get(pod) {
-            return Some((owner.clone(), self.evidence));
-        }
-        let name = of_deployment(&pod.1)?;
-        Some((workload("Deployment", name), Evidence::Name))
+    /// The workload of a pod; `None`: it is unknown.
+    pub(crate) fn of(&self, pod: &Named) -> Option<Workload> {
+        let by_name = || {
+            let (set, end) = pod.1.rsplit_once('-')?;
+            let owner = above("ReplicaSet", set);
+            (end.len() == 5 && is_random(end) && *owner.kind == *"Deployment").then_some(owner)
+        };
+        self.of_pods.get(pod).cloned().or_else(by_name)
     }
 
     /// The value of the label that was asked for.
@@ -214,22 +169,24 @@ fn workload(kind: &str, name: &str) -> Workload {
     }
 }
 
-fn named(of: &ObjectMeta) -> Named {
-    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-    (text(&of.namespace), text(&of.name))
+/// The owner of an owner of pods: a Deployment gives its ReplicaSets its name and a hash, and a
+/// CronJob its Jobs its name and the minute of the schedule.
+fn above(kind: &str, name: &str) -> Workload {
+    let (base, end) = name.rsplit_once('-').unwrap_or((name, ""));
+    let is_minute = end.len() == 8 && end.bytes().all(|it| it.is_ascii_digit());
+    let is_hash = (8..=10).contains(&end.len()) && is_random(end) && !is_minute;
+    match kind {
+        "ReplicaSet" if is_hash => workload("Deployment", base),
+        "Job" if is_minute => workload("CronJob", base),
+        _ => workload(kind, name),
+    }
 }
 
-/// Pods with the owners of their ReplicaSets and Jobs.
-fn resolved(
-    direct: HashMap<Named, Workload>,
-    above: &HashMap<(&str, Named), Workload>,
-) -> HashMap<Named, Workload> {
-    let top = |(pod, owner): (Named, Workload)| {
-        let between = (&*owner.kind, (Arc::clone(&pod.0), Arc::clone(&owner.name)));
-        let owner = above.get(&between).cloned().unwrap_or(owner);
-        (pod, owner)
-    };
-    direct.into_iter().map(top).collect()
+/// Whether a word has only letters of Kubernetes' own alphabet
+/// (`k8s.io/apimachinery/pkg/util/rand`).
+fn is_random(word: &str) -> bool {
+    const ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
+    word.chars().all(|it| ALPHABET.contains(it))
 }
 
 /// The label sets that a metric of kube-state-metrics had on any day of a period.
@@ -239,17 +196,12 @@ async fn recorded(
     namespace: Option<&str>,
     metric: &str,
 ) -> Result<Vec<Labels>, Failure> {
-    let matchers = history.matchers();
-    // The scrape may have moved the namespace into another label.
-    let scopes = match namespace {
-        Some(namespace) => ["namespace", "exported_namespace"]
-            .map(|it| equals(it, namespace))
-            .to_vec(),
-        None => vec![r#"namespace!="""#.to_owned()],
+    let scope = match namespace {
+        Some(namespace) => equals("namespace", namespace),
+        None => r#"namespace!="""#.to_owned(),
     };
-    let of = scopes.iter();
-    let of = of.map(|scope| format!("last_over_time({metric}{{{scope}{matchers}}}[1d])"));
-    let query = of.collect::<Vec<_>>().join(" or ");
+    let matchers = history.matchers();
+    let query = format!("last_over_time({metric}{{{scope}{matchers}}}[1d])");
     let days = to.since(from).as_secs().div_ceil(DAY.as_secs()).max(1);
     let count = u32::try_from(days).unwrap_or(u32::MAX);
     let period = Period {
@@ -263,38 +215,20 @@ async fn recorded(
     Ok(labels.collect())
 }
 
-/// The object that a label of kube-state-metrics names. A scrape without `honorLabels` moves
-/// the label.
-fn object(labels: &Labels, label: &str) -> Option<Named> {
-    let get = |label: &str| {
-        let moved = labels.get(&format!("exported_{label}"));
-        moved.or_else(|| labels.get(label)).map(Arc::from)
-    };
-    Some((get("namespace")?, get(label)?))
+/// The pod that a series of kube-state-metrics is about.
+pub(super) fn pod(labels: &Labels) -> Option<Named> {
+    Some((labels.get("namespace")?.into(), labels.get("pod")?.into()))
 }
 
-/// An object and its owner; an object without owner is its own.
-fn owned(labels: &Labels, label: &str) -> Option<(Named, Workload)> {
-    let object = object(labels, label)?;
+/// A pod and its owner; a pod without owner is its own.
+fn owned(labels: &Labels) -> Option<(Named, Workload)> {
+    let pod = pod(labels)?;
     let get = |label: &str| labels.get(label).filter(|it| !matches!(*it, "" | "<none>"));
     let owner = match (get("owner_kind"), get("owner_name")) {
-        (Some(kind), Some(name)) => workload(kind, name),
-        _ if label == "pod" => workload("Pod", &object.1),
-        _ => return None,
+        (Some(kind), Some(name)) => above(kind, name),
+        _ => workload("Pod", &pod.1),
     };
-    Some((object, owner))
-}
-
-/// The Deployment that names a pod so: its name, the hash of a template, and five characters,
-/// the last two of Kubernetes' own alphabet
-/// (`k8s.io/apimachinery/pkg/util/rand`). Jobs of a CronJob have a number in place of the hash.
-fn of_deployment(pod: &str) -> Option<&str> {
-    const ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
-    let mut parts = pod.rsplitn(3, '-');
-    let (end, hash, name) = (parts.next()?, parts.next()?, parts.next()?);
-    let is_random = |word: &str| word.chars().all(|it| ALPHABET.contains(it));
-    let is_hash = (8..=10).contains(&hash.len()) && hash.bytes().any(|it| it.is_ascii_alphabetic());
-    (end.len() == 5 && is_hash && is_random(end) && is_random(hash)).then_some(name)
+    Some((pod, owner))
 }
 
 #[cfg(test)]
@@ -314,30 +248,32 @@ mod tests {
             ("infer-5d4f8c9b7-pod01", None),
             ("bcdfg", None),
         ] {
-            assert_eq!(of_deployment(pod), name, "{pod}");
+            let owner = Owners::default().of(&("ml".into(), pod.into()));
+            let owner = owner.map(|owner| owner.name.to_string());
+            assert_eq!(owner.as_deref(), name, "{pod}");
         }
     }
 
     #[test]
-    fn series_name_the_owner_under_either_label_and_none_is_the_pod_itself() {
-        let of = |pairs: &[(&str, &str)], label: &str| {
-            let labels = Labels::from_pairs(pairs.iter().copied());
-            owned(&labels, label).map(|(object, owner)| {
-                format!("{}/{} {} {}", object.0, object.1, owner.kind, owner.name)
-            })
-        };
-        let moved = [
-            ("namespace", "monitoring"),
-            ("exported_namespace", "ml"),
-            ("pod", "kube-state-metrics-0"),
-            ("exported_pod", "a"),
-            ("owner_kind", "Job"),
-            ("owner_name", "train"),
-        ];
-        assert_eq!(of(&moved, "pod").unwrap(), "ml/a Job train");
-        let alone = [("namespace", "ml"), ("pod", "a"), ("owner_kind", "<none>")];
-        assert_eq!(of(&alone, "pod").unwrap(), "ml/a Pod a");
-        let set = [("namespace", "ml"), ("replicaset", "a"), ("owner_kind", "")];
-        assert_eq!(of(&set, "replicaset"), None);
+    fn series_name_the_owner_and_a_pod_without_one_is_its_own() {
+        for (kind, name, owner) in [
+            ("ReplicaSet", "infer-5d4f8c9b7", "Deployment infer"),
+            ("ReplicaSet", "infer-large", "ReplicaSet infer-large"),
+            ("Job", "train-28756245", "CronJob train"),
+            ("Job", "train", "Job train"),
+            ("StatefulSet", "train", "StatefulSet train"),
+            ("<none>", "<none>", "Pod a"),
+            ("", "", "Pod a"),
+        ] {
+            let labels = Labels::from_pairs([
+                ("namespace", "ml"),
+                ("pod", "a"),
+                ("owner_kind", kind),
+                ("owner_name", name),
+            ]);
+            let (pod, of) = owned(&labels).unwrap();
+            assert_eq!((&*pod.0, &*pod.1), ("ml", "a"));
+            assert_eq!(format!("{} {}", of.kind, of.name), owner);
+        }
     }
 }

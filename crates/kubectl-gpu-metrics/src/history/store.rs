@@ -10,8 +10,8 @@ use cluster_checks::paths::encode;
 use cluster_state::error::CallError;
 use configuration::PROMETHEUS_SERVICE;
 use gpu_metrics::batch::Batch;
-use prometheus_source::query::range_parameters;
-use prometheus_source::{Error, ErrorKind, KeyHasher, Prometheus, matrix};
+use prometheus_source::query::{parameters_at, range_parameters};
+use prometheus_source::{KeyHasher, Prometheus, matrix};
 
 use crate::Failure;
 use crate::cluster::Cluster;
@@ -26,29 +26,6 @@ pub(super) enum Store {
     Direct(Prometheus),
     /// Through kube-apiserver with the user's rights: the path before `/api/v1`.
     Proxied(Box<Cluster>, String),
-}
-
-/// Why a query has no answer.
-#[derive(Debug)]
-pub(super) struct Unanswered {
-    pub(super) failure: Failure,
-    /// Whether a shorter query may have one.
-    pub(super) is_too_much: bool,
-}
-
-impl From<Error> for Unanswered {
-    fn from(error: Error) -> Self {
-        Self {
-            is_too_much: matches!(
-                error.kind,
-                ErrorKind::TooLarge
-                    | ErrorKind::Timeout
-                    | ErrorKind::Rejected
-                    | ErrorKind::ServerError
-            ),
-            failure: Failure::Failed(error.to_string()),
-        }
-    }
 }
 
 impl Store {
@@ -75,31 +52,47 @@ impl Store {
         promql: &str,
         ends: [Timestamp; 2],
         step: Duration,
-    ) -> Result<Batch, Unanswered> {
-        let (cluster, path) = match self {
-            Self::Direct(prometheus) => return Ok(prometheus.range(promql, ends, step).await?),
-            Self::Proxied(cluster, path) => (cluster, path),
-        };
-        let parameters = range_parameters(promql, ends, step);
-        let path = format!("{path}/api/v1/query_range?{parameters}");
-        let answer = cluster.read::<Box<RawValue>>(&path).await;
-        let answer = answer.map_err(|error| Unanswered {
-            is_too_much: matches!(error, CallError::Status(..) | CallError::Garbled(_)),
-            failure: match error {
-                CallError::Forbidden { text, .. } => Failure::Refused(format!(
-                    "access denied: {text}: bind a role with the verb get on services/proxy, or \
-                     {REMEDY}"
-                )),
-                error => Failure::Failed(format!(
-                    "Prometheus does not answer through kube-apiserver: {error}: {REMEDY}"
-                )),
-            },
-        })?;
-        matrix(answer.get().as_bytes(), &KeyHasher::new()).map_err(|error| Unanswered {
-            failure: Failure::Failed(format!("Prometheus, through kube-apiserver: {error}")),
-            is_too_much: false,
-        })
+    ) -> Result<Batch, Failure> {
+        match self {
+            Self::Direct(prometheus) => {
+                let answer = prometheus.range(promql, ends, step).await;
+                answer.map_err(|error| Failure::Failed(error.to_string()))
+            }
+            Self::Proxied(cluster, path) => {
+                let parameters = range_parameters(promql, ends, step);
+                proxied(cluster, &format!("{path}/api/v1/query_range?{parameters}")).await
+            }
+        }
     }
+
+    /// The samples of a selector with a range before a time, as they are stored.
+    pub(super) async fn samples(&self, selector: &str, at: Timestamp) -> Result<Batch, Failure> {
+        match self {
+            Self::Direct(prometheus) => {
+                let answer = prometheus.samples(selector, at).await;
+                answer.map_err(|error| Failure::Failed(error.to_string()))
+            }
+            Self::Proxied(cluster, path) => {
+                let parameters = parameters_at(selector, at);
+                proxied(cluster, &format!("{path}/api/v1/query?{parameters}")).await
+            }
+        }
+    }
+}
+
+/// The answer at a path of a Prometheus behind kube-apiserver.
+async fn proxied(cluster: &Cluster, path: &str) -> Result<Batch, Failure> {
+    let answer = cluster.read::<Box<RawValue>>(path).await;
+    let answer = answer.map_err(|error| match error {
+        CallError::Forbidden { text, .. } => Failure::Refused(format!(
+            "access denied: {text}: bind a role with the verb get on services/proxy, or {REMEDY}"
+        )),
+        error => Failure::Failed(format!(
+            "Prometheus does not answer through kube-apiserver: {error}: {REMEDY}"
+        )),
+    })?;
+    matrix(answer.get().as_bytes(), &KeyHasher::new())
+        .map_err(|error| Failure::Failed(format!("Prometheus, through kube-apiserver: {error}")))
 }
 
 /// The path of a Service's address at kube-apiserver; `None`: it is of no Service.

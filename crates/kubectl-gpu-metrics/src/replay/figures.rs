@@ -9,8 +9,6 @@ pub(crate) struct Figures {
     pub(crate) gpu_hours: f64,
     /// The time in which the demand was at least 95 % of the serving GPUs.
     pub(crate) shortage: f64,
-    pub(crate) scale_ups: u32,
-    pub(crate) scale_downs: u32,
     /// The time with unknown demand, which is no shortage.
     pub(crate) unknown: f64,
 }
@@ -31,10 +29,6 @@ impl Trial<'_> {
                 }
                 Some(_) => {}
             }
-        }
-        for pair in ticks.windows(2) {
-            sum.scale_ups += u32::from(pair[1].replicas > pair[0].replicas);
-            sum.scale_downs += u32::from(pair[1].replicas < pair[0].replicas);
         }
         sum
     }

@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
 
-use crate::history::owners::{Evidence, Owners};
+use crate::history::devices::{Gaps, Holding, Reading, Row};
+use crate::history::owners::Owners;
 use crate::history::period::Period;
-use crate::history::rows::{Gaps, Holding, Reading, Row};
+use crate::history::replicas::Replicas;
 
 use super::plan::{MOST_REPLICAS, Plan};
 
 /// Utilisation in percent from which a GPU is saturated, and its demand may be higher.
 pub(crate) const SATURATED: f64 = 95.0;
+
+/// How long a recorded number of replicas is valid without another one, as in Prometheus.
+const STALE: Duration = Duration::from_secs(300);
 
 /// The least share of a moment's GPUs that must have a reading, as for sums.
 const ANSWERING: f64 = 0.9;
@@ -178,25 +182,13 @@ impl<'p> Gather<'p> {
     pub(super) fn owns(&self, pod: &Arc<str>) -> bool {
         let scaled = &self.plan.hpa.scaled;
         let named = (Arc::from(self.plan.hpa.namespace.as_str()), Arc::clone(pod));
-        match self.owners.of(&named) {
-            Some((owner, _)) => *owner.kind == *scaled.kind && *owner.name == *scaled.name,
-            // The workload exists, so its name and a number are a name that it gives.
-            None if scaled.kind == "StatefulSet" => {
-                let rest = pod.strip_prefix(scaled.name.as_str());
-                let number = rest.and_then(|rest| rest.strip_prefix('-'));
-                number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
-            }
-            None => false,
-        }
+        let owner = self.owners.of(&named);
+        owner.is_some_and(|it| *it.kind == *scaled.kind && *it.name == *scaled.name)
     }
 
-    /// The number of the workload's pods, and how they are known.
-    pub(crate) fn evidence(&self) -> (usize, Evidence) {
-        let namespace: Arc<str> = self.plan.hpa.namespace.as_str().into();
-        let of = |pod: &Arc<str>| self.owners.of(&(Arc::clone(&namespace), Arc::clone(pod)));
-        let evidence = self.pods.iter().map(|pod| of(pod).map(|(_, it)| it));
-        let evidence = evidence.map(Option::unwrap_or_default).max();
-        (self.pods.len(), evidence.unwrap_or_default())
+    /// The number of the workload's pods, and where owners of pods are from.
+    pub(crate) fn pods(&self) -> (usize, &'static str) {
+        (self.pods.len(), self.owners.source)
     }
 
     /// Adds a pod of the workload.
@@ -217,14 +209,16 @@ impl<'p> Gather<'p> {
         }
     }
 
-    /// Adds the ordered replicas, by time.
-    pub(crate) fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
-        for (at, replicas) in replicas {
-            let known = (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas);
-            let place = self.past.period.place(at).filter(|_| known);
-            if let Some(moment) = place.and_then(|place| self.past.moments.get_mut(place)) {
-                moment.ordered = Some(replicas as i32);
+    /// Adds the ordered replicas; each number is valid until the next one.
+    pub(crate) fn order(&mut self, replicas: &Replicas) {
+        let (mut left, mut last) = (replicas.iter().copied().peekable(), None);
+        for (place, moment) in self.past.moments.iter_mut().enumerate() {
+            let time = self.past.period.time(place);
+            while let Some(next) = left.next_if(|(at, _)| *at <= time) {
+                last = Some(next);
             }
+            let recent = last.filter(|(at, _)| time.since(*at) < STALE);
+            moment.ordered = recent.map(|(_, replicas)| replicas.min(MOST_REPLICAS));
         }
     }
 

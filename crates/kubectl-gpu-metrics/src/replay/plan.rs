@@ -33,13 +33,8 @@ pub struct Plan {
 /// More replicas than any cluster has GPUs for.
 pub(super) const MOST_REPLICAS: i32 = 10_000;
 
-const OTHER: &str = "is not a utilisation of GPUs: its value with other \
-                     replicas cannot be computed from the recorded data";
-const FIXED: &str = "does not divide among replicas: counts, memory in use and power depend on the \
-                     number of replicas and not on the demand";
-const WIDER: &str = "is not of the workload or its pods: the history of others is not read";
-const LABELS: &str = "has a label selector, which the recorded data cannot answer; only window is \
-                      supported";
+const REFUSED: &str = "cannot be simulated: only gpu_memory_utilization, gpu_utilization and their \
+                       sums, of pods or of the workload itself, with no selector but window";
 
 impl Plan {
     /// The plan of an autoscaler; `namespace` is the default for manifests without one.
@@ -64,13 +59,13 @@ impl Plan {
             ));
         };
         let name = metric.source.name();
-        let refused = |why| format!("spec.metrics[0]: {name} {why}");
-        let is_of_pods = is_of_pods(&metric.source, &hpa).map_err(refused)?;
+        let refused = || format!("spec.metrics[0]: {name} {REFUSED}");
+        let is_of_pods = is_of_pods(&metric.source, &hpa).ok_or_else(refused)?;
         let built_in = metrics::built_in();
         let known = built_in.iter().find(|spec| spec.name == name);
-        let known = known.ok_or_else(|| refused(OTHER))?;
-        let (utilization, is_sum) = utilization(&known.measure).ok_or_else(|| refused(FIXED))?;
-        let window = window(metric.source.selector()).ok_or_else(|| refused(LABELS))?;
+        let known = known.and_then(|it| utilization(&it.measure));
+        let (utilization, is_sum) = known.ok_or_else(refused)?;
+        let window = window(metric.source.selector()).ok_or_else(refused)?;
         Ok(Self {
             utilization,
             metric: PlannedMetric {
@@ -89,16 +84,15 @@ impl fmt::Display for Plan {
     }
 }
 
-fn is_of_pods(source: &MetricSource, hpa: &Hpa) -> Result<bool, &'static str> {
+/// Whether each pod has a value; `None`: neither the pods nor the workload have one.
+fn is_of_pods(source: &MetricSource, hpa: &Hpa) -> Option<bool> {
     match source {
-        MetricSource::Pods { .. } => Ok(true),
-        MetricSource::Object { described, .. }
-            if (&described.kind, &described.name) == (&hpa.scaled.kind, &hpa.scaled.name) =>
-        {
-            Ok(false)
+        MetricSource::Pods { .. } => Some(true),
+        MetricSource::Object { described, .. } => {
+            let own = (&hpa.scaled.kind, &hpa.scaled.name);
+            ((&described.kind, &described.name) == own).then_some(false)
         }
-        MetricSource::Object { .. } | MetricSource::External { .. } => Err(WIDER),
-        MetricSource::Resource { .. } => Err(OTHER),
+        MetricSource::External { .. } | MetricSource::Resource { .. } => None,
     }
 }
 

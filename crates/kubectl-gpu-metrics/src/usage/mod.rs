@@ -16,9 +16,9 @@ use super::Failure;
 use super::cluster::ClusterArgs;
 use super::document::Document;
 use super::document::text::Layout;
+use super::history::History;
 use super::history::owners::Owners;
 use super::history::period::{Period, PeriodArgs};
-use super::history::{History, scopes};
 use super::terminal::{Output, print, say};
 
 use price::Prices;
@@ -107,11 +107,7 @@ pub async fn run(args: UsageArgs) -> Result<(), Failure> {
 async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failure> {
     let ends = args.period.ends();
     let namespace = args.cluster.namespace.as_deref();
-    let of = match namespace {
-        Some(namespace) => scopes(namespace, ".+").to_vec(),
-        None => vec![String::new()],
-    };
-    let queries = history.of_devices(DeviceValue::MemoryUtilization, &of);
+    let queries = history.of_devices(DeviceValue::MemoryUtilization, namespace);
     let scrape = history.scrape_interval(&queries, ends).await?;
     let Some(scrape) = scrape else {
         return Err(Failure::Failed(format!(
@@ -148,8 +144,6 @@ async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failu
         prices: args.price.as_ref(),
         owners: &owners,
         period,
-        // The GPUs of one namespace are not the fleet.
-        is_fleet: namespace.is_none(),
         how,
     };
     Ok(report.document(&tally.finish()))

@@ -1,14 +1,14 @@
 //! What the usage of a fleet says.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Table, columns};
-use crate::document::{Block, Document, Fact, Severity};
-use crate::history::owners::{Evidence, Named, Owners};
+use crate::document::{Block, Document, Severity};
+use crate::history::devices::Holding;
+use crate::history::owners::Owners;
 use crate::history::period::Period;
-use crate::history::rows::Holding;
 
 use super::By;
 use super::price::Prices;
@@ -24,7 +24,6 @@ pub(super) struct Report<'a> {
     pub(super) prices: Option<&'a Prices>,
     pub(super) owners: &'a Owners,
     pub(super) period: Period,
-    pub(super) is_fleet: bool,
     /// How GPUs were read.
     pub(super) how: String,
 }
@@ -102,15 +101,20 @@ impl Report<'_> {
     pub(super) fn document(&self, usage: &Usage) -> Document {
         let rows = self.rows(usage);
         let mut document = Document::new("Usage of GPUs");
-        self.add_sums(&mut document, usage, &rows);
+        let (severity, text) = self.sums(&rows);
+        document.verdict(severity, text);
         document.table(self.table(rows));
         let spans = usage.idle_spans.iter().cloned();
         let spans = spans.map(|span| (span, self.period));
         document.heading("Largest idle spans");
         document.table(Table::of("Largest idle spans", SPANS, spans));
-        let owners = matches!(self.by, By::Workload).then(|| self.evidence(usage));
-        let notes = [self.how.clone()].into_iter();
-        document.notes(notes.chain(owners.into_iter().flatten()));
+        let owners = matches!(self.by, By::Workload | By::Label(_)).then(|| {
+            format!(
+                "Owners of pods are from {}. Unknown ones: scrape kube-state-metrics.",
+                self.owners.source
+            )
+        });
+        document.notes([self.how.clone()].into_iter().chain(owners));
         document
     }
 
@@ -141,31 +145,13 @@ impl Report<'_> {
         rows
     }
 
-    /// How the owners of pods are known.
-    fn evidence(&self, usage: &Usage) -> Vec<String> {
-        let pods: BTreeSet<&Named> = usage.held.keys().filter_map(|it| it.pod.as_ref()).collect();
-        let mut counts: BTreeMap<Option<Evidence>, usize> = BTreeMap::new();
-        for pod in pods {
-            let known = self.owners.of(pod).map(|(_, evidence)| evidence);
-            *counts.entry(known).or_default() += 1;
-        }
-        let sentence = |(known, count): (Option<Evidence>, usize)| match known {
-            Some(known) => format!("Owners of {count} pods are known {}.", known.words()),
-            None => format!(
-                "Owners of {count} pods are unknown: scrape kube-state-metrics, or let the user \
-                 list pods, ReplicaSets and Jobs."
-            ),
-        };
-        counts.into_iter().map(sentence).collect()
-    }
-
     /// Namespace and name of the owner of what a pod held.
     fn owner(&self, holding: &Holding, held: &Held) -> (String, String) {
         let Some(pod) = &holding.pod else {
             return (String::new(), UNKNOWN.to_owned());
         };
         let of_workload = || {
-            let (owner, _) = self.owners.of(pod)?;
+            let owner = self.owners.of(pod)?;
             Some(format!("{}/{}", owner.kind, owner.name))
         };
         let (namespace, name) = match self.by {
@@ -180,41 +166,25 @@ impl Report<'_> {
         )
     }
 
-    fn add_sums(&self, document: &mut Document, usage: &Usage, rows: &[OwnerRow]) {
+    /// What of all was idle, and how busy it was.
+    fn sums(&self, rows: &[OwnerRow]) -> (Severity, String) {
         let mut all = GpuHours::default();
         rows.iter().for_each(|row| all += row.hours);
         // An instant stands for the time since the one before.
         let ends = [self.period.start, self.period.end()];
         let [from, to] = ends.map(|at| (at - self.period.step).whole_second().date());
-        let known = all.active + all.idle;
-        let (severity, text) = match known > 0.0 {
-            false => (
-                Severity::Unknown,
-                format!("No GPU was held with a reading, {from} to {to}"),
-            ),
-            true => (
-                Severity::Note,
-                format!(
-                    "{} of {} held GPU-hours were idle ({:.0} % of those with a reading), {from} \
-                     to {to}",
-                    Unit::Count.digits(all.idle),
-                    Unit::Count.digits(all.held()),
-                    100.0 * all.idle / known
-                ),
-            ),
+        let Some(utilization) = all.utilization() else {
+            let text = format!("No GPU was held with a reading, {from} to {to}");
+            return (Severity::Unknown, text);
         };
-        document.verdict(severity, text);
-        let number = |value| Cell::number(value, Unit::Count);
-        let utilization = Cell::known(all.utilization(), Unit::Percent, NO_READING);
-        let reported = Fact::new("GPU-hours of all reported GPUs", number(usage.reported));
-        let held = [
-            Fact::new("GPU-hours held", number(all.held())),
-            Fact::new(
-                "mean memory bandwidth utilisation of held GPUs",
-                utilization,
-            ),
-        ];
-        document.facts(self.is_fleet.then_some(reported).into_iter().chain(held));
+        let text = format!(
+            "{} of {} held GPU-hours were idle ({:.0} % of those with a reading), and the mean \
+             memory bandwidth utilisation was {utilization:.1} %, {from} to {to}",
+            Unit::Count.digits(all.idle),
+            Unit::Count.digits(all.held()),
+            100.0 * all.idle / (all.active + all.idle)
+        );
+        (Severity::Note, text)
     }
 
     fn table(&self, rows: Vec<OwnerRow>) -> Table {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use gpu_metrics::series::Device;
 
+use crate::history::devices::{Holding, Reading, Row};
 use crate::history::owners::Named;
 use crate::history::period::Period;
-use crate::history::rows::{Holding, Reading, Row};
 
 /// The number of idle spans that are kept.
 const MOST_SPANS: usize = 10;
@@ -82,8 +82,6 @@ type Seen = (usize, Vec<Named>);
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     pub(super) held: HashMap<Holding, Held>,
-    /// The GPU-hours of all reported devices, held or not.
-    pub(super) reported: f64,
     /// The largest first.
     pub(super) idle_spans: Vec<IdleSpan>,
 }
@@ -139,7 +137,6 @@ impl Tally {
             if let Some((at, pods)) = &last {
                 // A device that is silent for a time is held by the pods before and after.
                 let silent = share * (here - at - 1) as f64;
-                self.usage.reported += silent;
                 let still = now
                     .iter()
                     .filter(|it| pod(it).is_some_and(|it| pods.contains(&it)));
@@ -148,7 +145,6 @@ impl Tally {
                     held[*it].hours.unknown += silent / still.len() as f64;
                 }
             }
-            self.usage.reported += share;
             for it in &now {
                 let hours = share / now.len() as f64;
                 let reading = holders[*it].1.readings[place];
@@ -351,7 +347,6 @@ mod tests {
         let [_, idle, _] = of(&usage, "r");
         assert!((idle - 9.0 / 7.0).abs() < 1e-9);
         assert_eq!(of(&usage, "x"), [0.0; 3]);
-        assert!((usage.reported - 6.0).abs() < 1e-9, "{usage:?}");
     }
 
     #[test]

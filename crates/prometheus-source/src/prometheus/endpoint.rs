@@ -63,6 +63,8 @@ pub(super) enum Kind {
     Rule,
     /// Values over a time range.
     Range,
+    /// Samples as they are stored.
+    Samples,
     /// The series that exist.
     Series,
 }
@@ -71,7 +73,7 @@ impl Kind {
     /// The name of its endpoint.
     const fn endpoint(self) -> &'static str {
         match self {
-            Self::Poll(_) | Self::Rule => "query",
+            Self::Poll(_) | Self::Rule | Self::Samples => "query",
             Self::Range => "query_range",
             Self::Series => "series",
         }

@@ -51,11 +51,24 @@ impl Prometheus {
     ) -> Result<Batch, Error> {
         let timeout = format_duration(self.endpoint.settings.timeout);
         let form = query::range_parameters(promql, ends, step) + "&timeout=" + &timeout;
+        self.whole(Kind::Range, &form).await
+    }
+
+    /// The samples of a selector with a range before a time (`x[5m]`), as they are stored.
+    ///
+    /// # Errors
+    /// When there is no usable answer.
+    pub async fn samples(&self, selector: &str, at: Timestamp) -> Result<Batch, Error> {
+        let form = self.endpoint.form(selector, at);
+        self.whole(Kind::Samples, &form).await
+    }
+
+    async fn whole(&self, kind: Kind, form: &str) -> Result<Batch, Error> {
         let mut whole = Batch::new(SignalId(0));
         let parts = vec![Batch::new(SignalId(0))];
         let mut keep = |part: &Batch| whole.append(part);
         let mut series = SeriesReader::new(&self.hasher, parts, HashMap::new(), &mut keep);
-        self.endpoint.ask(Kind::Range, &form, &mut series).await?;
+        self.endpoint.ask(kind, form, &mut series).await?;
         series.finish();
         Ok(whole)
     }

@@ -10,9 +10,9 @@ use gpu_metrics::signal::{SignalId, Unit};
 use gpu_metrics::validity::UnitEvidence;
 use hpa::Hpa;
 
+use crate::history::devices::Rows;
 use crate::history::owners::{Owners, Workload};
 use crate::history::period::Period;
-use crate::history::rows::Rows;
 use crate::replay::{Gather, Past, Plan};
 
 use super::{START, object, plan, pods};
@@ -119,7 +119,7 @@ fn pods_are_identified_by_recorded_owners_or_by_certain_names() {
         ("Deployment", "infer-0", false),
         ("Deployment", "other-5d4f8c9b7-bcdfg", false),
         ("Deployment", "infer", false),
-        ("StatefulSet", "infer-12", true),
+        ("StatefulSet", "infer-12", false),
         ("StatefulSet", "infer-x", false),
         ("ReplicaSet", "infer-bcdfg", false),
         ("LeaderWorkerSet", "infer-0-1", false),
@@ -160,20 +160,24 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
     let cpu = json!({"type": "Resource", "resource": {
         "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
     }});
-    for (metric, why) in [
-        (cpu, "cpu is not a utilisation of GPUs"),
-        (named("queue_length"), "queue_length is not a utilisation"),
-        (named("gpu_memory_used"), "does not divide among replicas"),
-        (named("gpu_held_count"), "does not divide among replicas"),
-        (external("gpu_utilization"), "is not of the workload"),
-        (labelled(json!({"model": "llama"})), "has a label selector"),
-        (labelled(json!({"window": "soon"})), "has a label selector"),
+    for (metric, name) in [
+        (cpu, "cpu"),
+        (named("queue_length"), "queue_length"),
+        (named("gpu_memory_used"), "gpu_memory_used"),
+        (named("gpu_held_count"), "gpu_held_count"),
+        (external("gpu_utilization"), "gpu_utilization"),
+        (
+            labelled(json!({"model": "llama"})),
+            "gpu_memory_utilization",
+        ),
+        (
+            labelled(json!({"window": "soon"})),
+            "gpu_memory_utilization",
+        ),
     ] {
         let said = of(metric).unwrap_err();
-        assert!(
-            said.starts_with("spec.metrics[0]: ") && said.contains(why),
-            "{said}"
-        );
+        let start = format!("spec.metrics[0]: {name} cannot be simulated");
+        assert!(said.starts_with(&start), "{said}");
     }
     let plan = of(labelled(json!({"window": "2m"}))).unwrap();
     assert!(plan.metric.window.is_some());
