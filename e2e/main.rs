@@ -26,6 +26,7 @@ mod live;
 mod manifests;
 mod manual;
 mod page;
+mod past;
 mod peer;
 mod plugin;
 mod program;

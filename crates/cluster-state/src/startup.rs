@@ -10,7 +10,7 @@ use gpu_metrics::inventory::Startup;
 
 /// How long after its readiness a sample may show a pod before it: exporters read GPUs every
 /// 30 s by default.
-const READ_EVERY: Duration = Duration::from_secs(30);
+pub const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// When the first container started that still runs.
 pub(super) fn running_since(containers: &[ContainerStatus]) -> Option<Timestamp> {

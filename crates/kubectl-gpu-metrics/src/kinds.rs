@@ -31,7 +31,7 @@ const KNOWN: [(&str, &str, &str, &str); 11] = [
 pub(super) const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 /// The kinds that every cluster has.
-fn known() -> Kinds {
+pub(super) fn known() -> Kinds {
     let kind = |(of, plural, kind, short): (&str, &str, &str, &str)| {
         let (group, version) = of.split_once('/').unwrap_or(("", of));
         Kind {

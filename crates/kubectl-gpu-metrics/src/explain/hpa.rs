@@ -1,8 +1,11 @@
 //! `explain hpa`: how an autoscaler does, what its controller wrote, and the arithmetic of
-//! its metrics from what is read now.
+//! its metrics from what is read now; and the same of the past.
 
 mod flags;
+mod past;
 mod read;
+mod recorded;
+mod rescales;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +17,7 @@ use hpa::health::Health;
 use hpa::ratio::Milli;
 use hpa::stabilise::PastReplicas;
 use hpa::{
-    ControllerFlags, History, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO,
+    ControllerFlags, History, Hpa, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO,
     Situation, Trace,
 };
 
@@ -38,6 +41,9 @@ pub struct Decision {
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
+    if args.at.is_some() || args.last.is_some() {
+        return args.print(&rescales::document(cluster, args).await?);
+    }
     loop {
         let read = Decision::read(cluster, cluster.split(&args.name), &args.flags).await;
         match read.map(|decision| decision.document()) {
@@ -124,7 +130,14 @@ impl Decision {
         document.facts(self.written());
         document.heading("What the values make that are read now");
         match &self.trace {
-            Ok(trace) => self.add_arithmetic(trace, &mut document),
+            Ok(trace) => {
+                let written = |place| hpa.status.values.get(place).copied().flatten();
+                let of_metric = |place| MetricNow {
+                    written: Some(written(place)),
+                    starting: self.starting(place),
+                };
+                add_arithmetic((hpa, trace), &self.reading.flags, of_metric, &mut document);
+            }
             Err(why) => document.verdict(Severity::Unknown, format!("Not computed: {why}")),
         }
         document
@@ -207,29 +220,42 @@ impl Decision {
             )
         })
     }
+}
 
-    fn add_arithmetic(&self, trace: &Trace, document: &mut Document) {
-        let hpa = &self.reading.hpa;
-        for (place, (metric, of)) in hpa.metrics.iter().zip(&trace.metrics).enumerate() {
-            let (name, target) = (metric.source.name(), metric.target);
-            document.heading(format!("{name}, target {target}"));
-            let written = hpa.status.values.get(place).copied().flatten();
-            let now = of.shown().map(Milli::number);
-            let value = |value, why| Cell::known(value, Unit::Plain, why);
-            document.facts([
-                Fact::new("written value", value(written, "not written")),
-                Fact::new("value now", value(now, "see the steps")),
-            ]);
-            document.steps(of.steps.iter().cloned().chain(self.starting(place)));
-        }
-        document.heading("Replicas");
-        document.steps(trace.steps.iter().cloned());
-        document.notes([
-            format!(
-                "assumed flags of kube-controller-manager: {}",
-                written(&self.reading.flags)
-            ),
-            "Only the controller remembers all earlier recommendations and changes.".to_owned(),
-        ]);
+/// What is known of a metric only now.
+#[derive(Debug, Default)]
+struct MetricNow {
+    /// The value in the status.
+    written: Option<Option<f64>>,
+    /// The pods that are starting, in a sentence.
+    starting: Option<String>,
+}
+
+/// The steps of the metrics, and then of the replicas.
+fn add_arithmetic(
+    (hpa, trace): (&Hpa, &Trace),
+    flags: &ControllerFlags,
+    now: impl Fn(usize) -> MetricNow,
+    document: &mut Document,
+) {
+    for (place, (metric, of)) in hpa.metrics.iter().zip(&trace.metrics).enumerate() {
+        let (name, target) = (metric.source.name(), metric.target);
+        let MetricNow { written, starting } = now(place);
+        document.heading(format!("{name}, target {target}"));
+        let fact = |label: &str, value, why| Fact::new(label, Cell::known(value, Unit::Plain, why));
+        let shown = of.shown().map(Milli::number);
+        let written = written.map(|it| fact("written value", it, "not written"));
+        let value = fact("value", shown, "see the steps");
+        document.facts(written.into_iter().chain([value]));
+        document.steps(of.steps.iter().cloned().chain(starting));
     }
+    document.heading("Replicas");
+    document.steps(trace.steps.iter().cloned());
+    document.notes([
+        format!(
+            "assumed flags of kube-controller-manager: {}",
+            written(flags)
+        ),
+        "Only the controller remembers all earlier recommendations and changes.".to_owned(),
+    ]);
 }

@@ -1,13 +1,19 @@
-//! `explain`: how a value was computed.
+//! `explain`: how a value was computed, or why an autoscaler scaled, now or in the past.
 
 pub mod hpa;
+mod past;
 pub(super) mod value;
+
+use std::time::Duration;
 
 use clap::Args;
 
+use apimachinery::duration::parse_duration;
 use apimachinery::kinds::Kind;
+use apimachinery::time::Timestamp;
 use cluster_checks::paths::encode;
 use cluster_state::error::CallError;
+use configuration::Flags;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::Explanation;
 
@@ -15,6 +21,7 @@ use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
 use super::document::Document;
 use super::document::text::Layout;
+use super::history::period::time;
 use super::kinds::{self, AUTOSCALERS};
 use super::terminal::{Output, say};
 use super::values::{EXTERNAL, of_object};
@@ -27,7 +34,9 @@ use super::values::{EXTERNAL, of_object};
   kubectl gpu-metrics explain deploy ml/train gpu_memory_utilization_sum
   kubectl gpu-metrics explain ns ml gpu_held_count
   kubectl gpu-metrics explain external cluster_gpu_memory_utilization -n ml --selector window=2m
-  kubectl gpu-metrics explain hpa ml/train --follow")]
+  kubectl gpu-metrics explain hpa ml/train --follow
+  kubectl gpu-metrics explain hpa ml/train --last 12h
+  kubectl gpu-metrics explain deploy ml/train --at 2026-01-02T03:12:00Z")]
 pub struct ExplainArgs {
     /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`
     kind: String,
@@ -39,11 +48,20 @@ pub struct ExplainArgs {
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
     /// Of hpa: print again every 15 seconds, as the controller syncs
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["at", "last"])]
     follow: bool,
+    /// Of pods, workloads, namespaces and hpa: explain what was at a time, or a duration before
+    /// now (8h), from the samples in Prometheus
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "last")]
+    at: Option<Timestamp>,
+    /// Of hpa: list each change of the replicas of the last hours with its cause
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    last: Option<Duration>,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    prometheus: Flags,
     #[command(flatten)]
     flags: hpa::FlagArgs,
     #[command(flatten)]
@@ -52,6 +70,15 @@ pub struct ExplainArgs {
 
 /// Prints why a value, or the decision of an autoscaler, is what it is.
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
+    let known = kinds::known().of_request(&args.kind).cloned();
+    let is_autoscaler = known.as_ref().is_some_and(|it| *it.plural == *AUTOSCALERS);
+    if args.last.is_some() && !is_autoscaler {
+        let how = "--last lists changes of an autoscaler: write explain hpa NAMESPACE/NAME";
+        return Err(Failure::Usage(how.to_owned()));
+    }
+    if let Some(at) = args.at.filter(|_| !is_autoscaler) {
+        return args.print(&past::document(&args, known.as_ref(), at).await?);
+    }
     let cluster = args.cluster.connect().await?;
     let kind = match &*args.kind {
         "external" => None,

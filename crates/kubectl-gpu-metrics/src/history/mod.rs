@@ -1,9 +1,11 @@
 //! The past of a store: the readings of devices, the owners of pods, the replicas of
-//! workloads.
+//! workloads, and the values of objects at any time.
 
 pub(crate) mod devices;
 pub(crate) mod owners;
 pub(crate) mod period;
+pub(crate) mod playback;
+pub(crate) mod recording;
 pub(crate) mod replicas;
 mod store;
 

@@ -83,7 +83,7 @@ impl Period {
 }
 
 /// Parses a time (`2026-01-02T03:04:05Z`) or a duration before now (`5m`).
-fn time(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     if let Some(at) = Timestamp::from_date(text) {
         return Ok(at);
     }

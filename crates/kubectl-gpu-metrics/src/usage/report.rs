@@ -110,7 +110,7 @@ impl Report<'_> {
         document.table(Table::of("Largest idle spans", SPANS, spans));
         let owners = matches!(self.by, By::Workload | By::Label(_)).then(|| {
             format!(
-                "Owners of pods are from {}. Unknown ones: scrape kube-state-metrics.",
+                "Owners of pods are from {}. For those that are unknown, scrape kube-state-metrics.",
                 self.owners.source
             )
         });

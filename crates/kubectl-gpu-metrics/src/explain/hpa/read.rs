@@ -46,14 +46,10 @@ impl Reading {
         (namespace, name): (&str, &str),
         flags: &FlagArgs,
     ) -> Result<Self, Failure> {
-        let base = paths::autoscalers(Some(namespace));
-        let object = cluster.read(&format!("{base}/{}", encode(name))).await;
-        let object: HorizontalPodAutoscaler = object.map_err(|error| failure(&error))?;
-        let hpa = Hpa::try_from(&object).map_err(Failure::Failed)?;
-        let minor = paths::minor_version(&cluster.client).await;
+        let (hpa, flags) = autoscaler(cluster, (namespace, name), flags).await?;
         Ok(Self {
             inputs: inputs(cluster, namespace, &hpa).await,
-            flags: flags.or_defaults(minor.unwrap_or(hpa::NEWEST)),
+            flags,
             hpa,
         })
     }
@@ -65,6 +61,20 @@ impl Reading {
             .iter()
             .any(|it| self.hpa.status.message(it).is_some())
     }
+}
+
+/// An autoscaler with its status, and the flags of its controller.
+pub(super) async fn autoscaler(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    flags: &FlagArgs,
+) -> Result<(Hpa, ControllerFlags), Failure> {
+    let base = paths::autoscalers(Some(namespace));
+    let object = cluster.read(&format!("{base}/{}", encode(name))).await;
+    let object: HorizontalPodAutoscaler = object.map_err(|error| failure(&error))?;
+    let hpa = Hpa::try_from(&object).map_err(Failure::Failed)?;
+    let minor = paths::minor_version(&cluster.client).await;
+    Ok((hpa, flags.or_defaults(minor.unwrap_or(hpa::NEWEST))))
 }
 
 async fn inputs(cluster: &Cluster, namespace: &str, hpa: &Hpa) -> Result<Inputs, String> {

@@ -181,6 +181,20 @@ async fn a_range_query_returns_all_samples_of_each_series() {
 }
 
 #[tokio::test]
+async fn samples_are_those_of_a_range_before_a_time() {
+    let rules = Rules::new().await;
+    let rows = r#"[{"metric":{"a":"1"},"values":[[1.5,"1"],[16.5,"2"]]}]"#;
+    rules.fake.answer(data("matrix", rows));
+    let batch = rules.promql.samples("up[1m]", now()).await.unwrap();
+    let samples = batch.iter().flat_map(|series| series.samples);
+    let times: Vec<i64> = samples.map(|it| it.at.millis()).collect();
+    assert_eq!(times, [1_500, 16_500]);
+    let request = rules.fake.last_request();
+    assert_eq!(request.uri.path(), "/api/v1/query");
+    assert_eq!(request.param("query").as_deref(), Some("up[1m]"));
+}
+
+#[tokio::test]
 async fn a_partial_answer_to_a_range_query_is_an_error() {
     let refused = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
     let partial = r#"{"status":"success","warnings":["a store did not answer"],
