@@ -2,7 +2,7 @@
 
 use super::ObjectSelection;
 use super::lookup::{Lookup, Subject};
-use gpu_metrics::absence::{Absence, Cause};
+use gpu_metrics::absence::Absence;
 use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 impl<'a> Lookup<'a> {
@@ -84,13 +84,10 @@ fn has_workload(inventory: &Inventory, resource: &str, namespace: &str, name: &s
 
 /// The reason why a group with GPUs has no value, and what to check; `None`: it has no GPU.
 fn why(Absence { cause, devices, of }: Absence) -> Option<String> {
-    let remedy = match cause {
-        Some(Cause::Frozen(_)) => "restart dcgm-exporter on their nodes",
-        _ => "check dcgm-exporter on their nodes, and in Prometheus that its target is up",
-    };
     match cause {
         Some(cause) => Some(format!(
-            "{devices} of {of} GPUs have been {cause}: {remedy}"
+            "{devices} of {of} GPUs have been {cause}: check dcgm-exporter on their nodes, and in \
+             Prometheus that its target is up"
         )),
         None => (of > 0).then(|| {
             "the window holds too few readings of it: values come with the next scrapes, \

@@ -71,8 +71,6 @@ codes! {
             "let dcgm-exporter run there (nodeSelector, tolerations), set DCGM_EXPORTER_KUBERNETES=true (and KUBERNETES_ENABLE_DRA=true if pods have resource claims), mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels",
         GM408 Error "GPUs that pods hold have no samples":
             "check in Prometheus that the targets are up; for single GPUs look for Xid errors on the node (dmesg), and restart dcgm-exporter",
-        GM409 Error "the readings of an exporter do not change":
-            "restart dcgm-exporter there",
         GM413 Error "the unit of utilisation is unknown":
             "let all exporters send percents, or set gpu.percentAsRatio to true if all send 0 to 1, to false if such percents are right",
     }

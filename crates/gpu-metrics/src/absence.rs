@@ -1,7 +1,6 @@
 //! Devices that do not answer, and why an object has no value.
 
 use std::fmt;
-use std::mem::discriminant;
 
 use apimachinery::time::Timestamp;
 
@@ -11,15 +10,13 @@ use crate::policy::DeviceValue;
 use crate::snapshot::Snapshot;
 use crate::store::LineTimes;
 
-/// Why a GPU does not answer. Of several causes the greatest is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a GPU does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A pod requests it, and no series names the pod.
     Unseen,
     /// Its series have ended with this newest sample.
     Silent(Timestamp),
-    /// Its readings have not changed since.
-    Frozen(Timestamp),
 }
 
 impl fmt::Display for Cause {
@@ -27,7 +24,6 @@ impl fmt::Display for Cause {
         match self {
             Self::Unseen => f.write_str("named by no series"),
             Self::Silent(since) => write!(f, "silent since {}", since.whole_second().date()),
-            Self::Frozen(since) => write!(f, "unchanged since {}", since.whole_second().date()),
         }
     }
 }
@@ -53,15 +49,14 @@ pub struct DeviceTimes {
     pub fresh_ms: i64,
     /// L of the source, milliseconds.
     pub lag_ms: i64,
-    /// Why it does not answer.
-    pub cause: Option<Cause>,
+    /// Whether no line had a sample within F.
+    pub is_silent: bool,
 }
 
 impl DeviceTimes {
-    /// Whether no line had a sample within F.
-    #[must_use]
-    pub const fn is_silent(&self) -> bool {
-        matches!(self.cause, Some(Cause::Silent(_)))
+    /// Why it does not answer.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.is_silent.then_some(Cause::Silent(self.newest))
     }
 }
 
@@ -71,21 +66,15 @@ impl Snapshot {
     pub fn times(&self, device: u32) -> Option<DeviceTimes> {
         let all = self.frame.times_of(self.layout.lines_of(device));
         let mut all = all.filter(|line| line.newest > Timestamp::MIN);
+        let newest = all.clone().max_by_key(|line| line.newest)?;
         let lag_ms = |line: &LineTimes| self.frame.sources.lag_ms(line.source);
         let heard_ms = |line: &LineTimes| self.frame.now.millis() - lag_ms(line);
-        let is_silent = |line| heard_ms(line) - line.newest.millis() >= line.fresh_ms;
-        let best = all.clone();
-        let best = best.max_by_key(|line| (line.frozen_since().is_none(), line.newest))?;
-        let newest = all.clone().map(|line| line.newest).max()?;
         Some(DeviceTimes {
-            newest,
-            scrape_ms: best.scrape_ms,
+            newest: newest.newest,
+            scrape_ms: newest.scrape_ms,
             fresh_ms: all.clone().map(|line| line.fresh_ms).max()?,
-            lag_ms: lag_ms(best),
-            cause: match all.all(is_silent) {
-                true => Some(Cause::Silent(newest)),
-                false => best.frozen_since().map(Cause::Frozen),
-            },
+            lag_ms: lag_ms(newest),
+            is_silent: all.all(|line| heard_ms(line) - line.newest.millis() >= line.fresh_ms),
         })
     }
 
@@ -111,16 +100,18 @@ impl Snapshot {
     #[must_use]
     pub fn absence(&self, object: &Object) -> Absence {
         let devices = devices_of(object).map(|members| members[0].device);
-        let mut causes: Vec<Option<Cause>> = devices.map(|it| self.times(it)?.cause).collect();
-        let known = causes.len() + self.unseen(object);
-        causes.resize(known, Some(Cause::Unseen));
-        let cause = causes.iter().flatten().max().copied();
-        let is_it =
-            |it: &&Cause| cause.is_some_and(|cause| discriminant(&cause) == discriminant(*it));
+        let times: Vec<Option<DeviceTimes>> = devices.map(|it| self.times(it)).collect();
+        let silent = times.iter().flatten().filter(|times| times.is_silent);
+        let since = silent.clone().map(|times| times.newest).max();
+        let unseen = self.unseen(object);
+        let (cause, devices) = match since {
+            Some(since) => (Some(Cause::Silent(since)), silent.count()),
+            None => ((unseen > 0).then_some(Cause::Unseen), unseen),
+        };
         Absence {
             cause,
-            devices: causes.iter().flatten().filter(is_it).count(),
-            of: known,
+            devices,
+            of: times.len() + unseen,
         }
     }
 }

@@ -36,7 +36,6 @@ pub mod dcgm;
 pub mod devices;
 pub mod explain;
 pub mod external;
-mod frozen;
 mod gaps;
 pub mod grid;
 mod holding;

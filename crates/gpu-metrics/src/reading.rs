@@ -124,9 +124,7 @@ impl Snapshot {
         let (at, mut since) = (run.last - behind, run.first - behind);
         let own = columns.reading(row, (at, frame.step_ms), times.fresh_ms, &mut since);
         run.first = since + behind;
-        own.filter(|own| {
-            !frame.is_frozen(row, own.at) && frame.is_of_known_unit(row, signal, own.value)
-        })
+        own.filter(|own| frame.is_of_known_unit(row, signal, own.value))
     }
 
     /// The reading of a device's field: of the best name of the field, the newest, and the

@@ -219,7 +219,7 @@ impl Snapshot {
     pub fn silent(&self) -> Vec<u32> {
         let is_silent = |device: &u32| {
             let times = self.times(*device);
-            times.is_none_or(|it| it.is_silent())
+            times.is_none_or(|it| it.is_silent)
         };
         let devices = (0..).take(self.layout.devices.len());
         let held = devices.filter(|device| self.is_held(*device));

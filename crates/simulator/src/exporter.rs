@@ -24,7 +24,6 @@ pub struct Exporter {
     pub instance: String,
     /// When it becomes silent for good.
     pub silent_from: Option<Timestamp>,
-    frozen_from: Option<Timestamp>,
 }
 
 /// The labels of a line.
@@ -34,18 +33,14 @@ impl Exporter {
     pub(super) fn new(machines: &Machines, node: u32) -> Self {
         let knobs = &machines.scenario.exporters;
         let noise = machines.noise.at(12).at(u64::from(node));
-        let from = |event: Option<(u32, std::time::Duration)>| {
-            let (_, offset) = event.filter(|&(every, _)| picks(every, node))?;
-            Some(machines.scenario.offset(offset))
-        };
+        let silent = knobs.silent.filter(|(every, _)| picks(*every, node));
         Self {
             node,
             profile: machines.profile_of(node),
             namespace: "gpu-operator",
             pod: format!("nvidia-dcgm-exporter-{}", noise.suffix(5)),
             instance: format!("{}:9400", machines.nodes[node as usize].address),
-            silent_from: from(knobs.silent),
-            frozen_from: from(knobs.frozen),
+            silent_from: silent.map(|(_, offset)| machines.scenario.offset(offset)),
         }
     }
 
@@ -62,10 +57,8 @@ impl Exporter {
         self.silent_from.is_some_and(|from| at >= from)
     }
 
-    /// The time of the data that it serves at `at`: earlier if a pipeline caches the text,
-    /// and never later than the time at which it froze.
+    /// The time of the data that it serves at `at`: earlier if a pipeline caches the text.
     pub(super) fn visible(&self, machines: &Machines, at: Timestamp) -> Timestamp {
-        let at = self.frozen_from.map_or(at, |frozen| at.min(frozen));
         if self.profile_at(machines, at).has_pipeline() {
             machines.grid(self.node, at, 13)
         } else {

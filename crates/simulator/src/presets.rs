@@ -63,7 +63,6 @@ impl Scenario {
         exporters.dropout_rate = 0.02;
         exporters.mig_parent_lines = true;
         exporters.silent = Some((13, secs(400)));
-        exporters.frozen = Some((17, secs(200)));
         // 8 schemes against 7 versions: every pair occurs within 56 nodes.
         scenario.scrape.schemes = LabelScheme::ALL.to_vec();
         scenario.scrape.failed_rate = 0.01;

@@ -98,8 +98,6 @@ pub struct ExporterLayers {
     /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
     /// would fail the whole response.
     pub nan_rate: f64,
-    /// Every n-th exporter freezes: it serves the data of this offset from then on.
-    pub frozen: Option<(u32, Duration)>,
     /// Every n-th exporter does not answer from this offset on.
     pub silent: Option<(u32, Duration)>,
     /// Rate of scrapes whose lines lack their pod labels, because the kubelet did not

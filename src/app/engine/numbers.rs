@@ -2,7 +2,6 @@
 
 use crate::telemetry::metrics::Metrics;
 use apimachinery::time::Timestamp;
-use gpu_metrics::absence::Cause;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::IntakeReport;
@@ -25,21 +24,17 @@ pub(super) fn show_snapshot(metrics: &Metrics, snapshot: &Snapshot, at: Timestam
     let seconds = at.as_secs_f64();
     metrics.snapshot_timestamp_seconds.set([], seconds);
     metrics.series.set([], series as f64);
-    let (mut held, mut silent, mut frozen) = (0, 0, 0);
+    let (mut held, mut silent) = (0, 0);
     let devices = snapshot.layout.devices.len();
     for device in (0..).take(devices) {
         held += usize::from(snapshot.is_held(device));
-        match snapshot.times(device).map(|times| times.cause) {
-            None | Some(Some(Cause::Silent(_))) => silent += 1,
-            Some(Some(Cause::Frozen(_))) => frozen += 1,
-            Some(_) => {}
-        }
+        let times = snapshot.times(device);
+        silent += usize::from(times.is_none_or(|times| times.is_silent));
     }
     for (state, count) in [
         ("held", held),
         ("unheld", devices - held),
         ("silent", silent),
-        ("frozen", frozen),
     ] {
         metrics.devices.set([state], count as f64);
     }

@@ -64,7 +64,7 @@ catalog! {
     series: Gauges []
         "Series kept in memory";
     devices: Gauges [state]
-        "Devices: held by a live pod or unheld; of both, silent, or frozen (reported, but their readings do not change); of the held ones, as means over the window, active and idle";
+        "Devices: held by a live pod or unheld; of both, silent; of the held ones, as means over the window, active and idle";
     snapshot_timestamp_seconds: Gauges []
         "When the values in force were computed; time() minus it is their age";
     rule_queries_refused_total: Counters [kind]

@@ -1,19 +1,14 @@
-//! Findings about GPUs without values: they are silent or frozen.
+//! Findings about GPUs without samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::Finding;
-use super::super::codes::{GM408, GM409};
+use super::super::codes::GM408;
 use super::super::names::listed;
 use super::{EXPORTERS, PolledSource, place};
-use gpu_metrics::absence::Cause;
-
-pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
-    silent(seen).into_iter().chain(frozen(seen)).collect()
-}
 
 /// Held GPUs without samples: exporters without any, and single GPUs of others.
-fn silent(seen: PolledSource<'_>) -> Option<Finding> {
+pub(super) fn check(seen: PolledSource<'_>) -> Option<Finding> {
     let devices = &seen.snapshot.layout.devices;
     let exporter = |device: u32| {
         let place = place(seen.snapshot.newest_line(device)?);
@@ -41,17 +36,4 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
         listed(said)
     );
     (!places.is_empty()).then(|| Finding::new(&GM408, EXPORTERS, message))
-}
-
-fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
-    let frozen = seen
-        .devices()
-        .filter(|(_, times)| matches!(times.cause, Some(Cause::Frozen(_))));
-    let lines = frozen.filter_map(|(device, _)| seen.snapshot.newest_line(device));
-    let places: BTreeSet<&str> = lines.map(place).collect();
-    let message = format!(
-        "exporters answer, but no reading of a busy GPU has changed for ten minutes ({}): these GPUs are treated as missing",
-        listed(&places)
-    );
-    (!places.is_empty()).then(|| Finding::new(&GM409, EXPORTERS, message))
 }

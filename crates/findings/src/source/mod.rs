@@ -110,7 +110,7 @@ impl PolledSource<'_> {
     fn devices(self) -> impl Iterator<Item = (u32, DeviceTimes)> {
         let devices = (0..).take(self.snapshot.layout.devices.len());
         let times = devices.filter_map(move |it| Some((it, self.snapshot.times(it)?)));
-        times.filter(|(_, times)| !times.is_silent())
+        times.filter(|(_, times)| !times.is_silent)
     }
 }
 

@@ -85,12 +85,6 @@ A pA job=dcgm instance=i Hostname=node-1: 40,41*6
 B pB job=dcgm instance=i Hostname=node-2: 40,41*4
 = GM408 (i on node-2)
 
-# GM409 is about power that no longer changes
-window 60; pods pA pB
-A pA job=dcgm instance=iA Hostname=node-1: 80*45
-watts A pA job=dcgm instance=iA Hostname=node-1: 300 301 300*43
-= GM409 (iA)
-
 # GM408 names the missing GPU of an exporter that reports others
 window 60; pods pA pB
 A pA job=dcgm instance=i Hostname=node-1: 40 41 40 41 40

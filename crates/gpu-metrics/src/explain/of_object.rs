@@ -125,7 +125,7 @@ impl Snapshot {
             scrape_seconds: seconds(times.map_or(0, |it| it.scrape_ms)),
             fresh_seconds: seconds(times.map_or(0, |it| it.fresh_ms)),
             newest: times.map(|it| it.newest.date()),
-            cause: times.and_then(|it| Some(it.cause?.to_string())),
+            cause: times.and_then(|it| Some(it.cause()?.to_string())),
             idle_since: self.idle(device, inputs, question.now),
             readings: outcomes
                 .map(|it| explained(it, question.measure, inputs))

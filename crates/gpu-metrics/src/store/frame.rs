@@ -21,8 +21,6 @@ pub struct LineTimes {
     pub fresh_ms: i64,
     pub first: Timestamp,
     pub newest: Timestamp,
-    /// Readings after the first and before the second time do not count.
-    pub(crate) frozen: (Timestamp, Timestamp),
 }
 
 /// An immutable view of the samples at one time.
@@ -45,13 +43,8 @@ pub struct Frame {
 impl Store {
     /// An immutable view of all samples.
     pub(crate) fn frame(&self, now: Timestamp, answered: Vec<Option<Timestamp>>) -> Frame {
-        let times = self.lines.iter().map(|slot| match slot {
-            Some(slot) => LineTimes {
-                frozen: slot.movement.frozen,
-                ..slot.times
-            },
-            None => LineTimes::NONE,
-        });
+        let slots = self.lines.iter();
+        let times = slots.map(|slot| slot.as_ref().map_or(LineTimes::NONE, |slot| slot.times));
         let step_ms = self.step_ms();
         let end = |lag_ms: i64| (now.millis() - lag_ms + AHEAD_MS).div_euclid(step_ms);
         let sources = self.sources.all().iter();
@@ -81,15 +74,7 @@ impl LineTimes {
         fresh_ms: 0,
         first: Timestamp::MAX,
         newest: Timestamp::MIN,
-        frozen: (Timestamp::MIN, Timestamp::MIN),
     };
-
-    /// Since when the readings of the line have not moved, though its GPU is busy.
-    #[must_use]
-    pub fn frozen_since(&self) -> Option<Timestamp> {
-        let (since, until) = self.frozen;
-        (until == Timestamp::MAX).then_some(since)
-    }
 }
 
 impl Frame {
@@ -107,12 +92,6 @@ impl Frame {
         self.unknown_units.is_empty()
             || value == 0.0
             || self.unknown_units.binary_search(&of).is_err()
-    }
-
-    /// Whether a line was frozen when a sample was taken.
-    pub(crate) fn is_frozen(&self, row: RowId, at: Timestamp) -> bool {
-        let (since, until) = self.times[row.0 as usize].frozen;
-        since < at && at < until
     }
 
     /// The times of lines.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use apimachinery::labels::Labels;
 
 use super::{IntakeReport, LineTimes, PROFILING, Slot, Store};
-use crate::frozen::Movement;
 use crate::gaps::Gaps;
 use crate::grid::RowId;
 use crate::line::Line;
@@ -62,7 +61,6 @@ impl Store {
             },
             line: Arc::clone(&line),
             gaps: Gaps::NONE,
-            movement: Movement::NONE,
         };
         slot.measure(&self.policy, &self.sources);
         let id = if let Some(id) = self.free.pop() {

@@ -11,7 +11,6 @@ use apimachinery::time::{Timestamp, millis};
 use indexmap::IndexMap;
 
 use crate::batch::{Batch, BatchSeries, Sample, SeriesKey};
-use crate::frozen::Movement;
 use crate::gaps::Gaps;
 use crate::grid::{Columns, Reading, RowId};
 use crate::line::Line;
@@ -51,7 +50,6 @@ struct Slot {
     line: Arc<Line>,
     times: LineTimes,
     gaps: Gaps,
-    movement: Movement,
 }
 
 /// All samples. It has one writer; snapshots share its columns.
@@ -172,10 +170,6 @@ impl Store {
         ) else {
             return;
         };
-        let index = crate::grid::instant_from(now, step_ms) + FUTURE_MS / step_ms;
-        let known = columns.last_reading(row, index, step_ms);
-        let newest = known.map_or(Timestamp::MIN, |it| it.at);
-        let mut before = known.map(|it| it.value);
         slot.gaps.take(samples);
         // A staleness marker, which some stores return as NaN, ends a line.
         let mut named = samples.iter().filter(|sample| !sample.value.is_nan());
@@ -187,19 +181,18 @@ impl Store {
         // The last reading of a device that has been silent for long decides about means.
         let value = |sample: &Sample| validity::reading(unit, sample.value);
         let last = samples.iter().rfind(|sample| value(sample).is_some());
-        let last = last.map(|sample| sample.at);
+        let last = last.map(|sample| sample.at).filter(|last| {
+            let index = crate::grid::instant_from(now, step_ms) + FUTURE_MS / step_ms;
+            let known = || columns.last_reading(row, index, step_ms);
+            *last <= self.oldest && known().is_none_or(|known| *last > known.at)
+        });
         for sample in samples {
             let value = value(sample);
             let reading = Reading {
                 value: value.unwrap_or(f64::NAN),
                 at: sample.at,
             };
-            let is_last = sample.at > newest && Some(sample.at) == last;
-            let is_kept = sample.at > self.oldest || is_last;
-            if let Some(value) = value.filter(|_| sample.at > newest) {
-                slot.movement.take((signal, unit), before, value, sample.at);
-                before = Some(value);
-            }
+            let is_kept = sample.at > self.oldest || Some(sample.at) == last;
             let is_new = is_kept && columns.put(row, reading, step_ms);
             match (is_new, value) {
                 (false, _) => {}

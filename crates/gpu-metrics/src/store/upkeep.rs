@@ -100,6 +100,5 @@ impl Slot {
         let own_ms = late_ms - sources.lag_ms(times.source);
         let longer_ms = if own_ms > OWN_LATENESS_MS { own_ms } else { 0 };
         times.fresh_ms = policy.fresh_ms(times.scrape_ms) + longer_ms;
-        self.movement.judge(times.newest, times.scrape_ms);
     }
 }

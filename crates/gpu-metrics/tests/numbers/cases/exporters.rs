@@ -150,29 +150,11 @@ pods 0..1 each 1; starting 500
 A p0 job=d instance=i Hostname=node-0: S10 S120@0 50
 250..900 = p0 50
 
-# readings that stop changing are no readings, and stay so when the exporter recovers
-pods 0..2 each 1
-0..1 G# p# job=d instance=i# Hostname=node-#: S15 +5 90 ..1500 10 1500..
-1..2 G# p# job=d instance=i# Hostname=node-#: S15 +8 10
-watts 0..1 G# p# job=d instance=i# Hostname=node-#: S15 +5 370~ ..60 370 60..1500 130~ 1500..
-watts 1..2 G# p# job=d instance=i# Hostname=node-#: S15 +8 130~
-100..500 = namespace 50
-700..1500 = namespace -; p0 -
-1500..1700 = p0 10?
-1530..1700 = p0 10; namespace 10
-
 # a sample is valid for less than F
 pods 0..1 each 1
 A p0 job=d instance=i: S15 60 ..300
 0..336 = p0 60
 340..400 = p0 -
-
-# readings at long intervals may stay the same for four of them
-pods 0..1 each 1
-A p0 job=d instance=i: S200 +10 90
-watts A p0 job=d instance=i: S200 +10 300~50 ..100 300 100..
-730..900 = p0 90
-980..1500 = p0 -
 
 # series are forgotten after 20 minutes
 A p job=d instance=i: S15 +3 60 ..1

@@ -1,4 +1,4 @@
-//! Devices that are missing or frozen, and signals that are.
+//! Devices that are missing, and signals that are.
 
 pub(super) const TABLE: &str = "
 # a missing GPU counts as active by its last reading
@@ -145,30 +145,6 @@ window 60; pods p q
 A p job=dcgm instance=i: 40*5
 B q job=dcgm instance=i: 20*13
 = p sum -Silent1/1; deployment sum -; deployment held_count 2
-
-# an exporter whose readings do not change is frozen and not silent
-window 60; pods p
-A p job=dcgm instance=i: 80*45
-watts A p job=dcgm instance=i: 300 301 300*43
-= p sum -Frozen1/1
-
-# an idle GPU is not frozen
-window 60; pods p
-A p job=dcgm instance=i: 0*45
-watts A p job=dcgm instance=i: 300 301 300*43
-= p 0; p idle_count 1
-
-# a MIG instance is frozen as well
-window 60; pods p
-dram A p job=dcgm instance=i GPU_I_ID=1 GPU_I_PROFILE=1g.10gb: 0.8*45
-watts A p job=dcgm instance=i GPU_I_ID=1 GPU_I_PROFILE=1g.10gb: 300 301 300*43
-= p sum -Frozen1/1
-
-# a GPU whose power is no longer read is not frozen
-window 60; pods p
-A p job=dcgm instance=i: 50*80
-watts A p job=dcgm instance=i: 100,110*10
-= p 50
 
 # a device that lost its labels is missing
 window 60; pods 0..12 p#

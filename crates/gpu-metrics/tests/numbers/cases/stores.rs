@@ -220,15 +220,6 @@ pods 0..4 each 2
 0..345 = namespace sum 120; namespace held_count 2; p0 60; p1 60
 380..900 = p0 -; p1 -; p2 60; namespace sum -; namespace 60; namespace held_count 2
 
-# a second job that stands still hides no other
-pods 0..2 each 1
-0..2 G# p# job=d instance=i#: S15 +3 50 ..800 90 800..
-watts 0..2 G# p# job=d instance=i#: S15 +3 300~50
-0..2 G# p# job=e instance=i#: S15 +8 50
-watts 0..2 G# p# job=e instance=i#: S15 +8 300~50 ..100 300 100..
-100..690 = namespace 50
-880..1400 = namespace 90; namespace sum 180
-
 # a series that takes the place of a forgotten one has none of its samples
 window 300
 K namespace=x pod=k job=a instance=k: S15 +1 10
