@@ -1,6 +1,5 @@
 //! The decoded part of a pod, and its kept fields.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodCondition};
@@ -69,7 +68,7 @@ impl KeptPod {
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let containers = status.container_statuses.as_deref().unwrap_or_default();
         let pod = Pod {
-            gpus: requested.total().min(MOST_DEVICES),
+            gpus: requested.devices.min(MOST_DEVICES),
             uncounted: requested.has_share || claims,
             node: node.map(|node| pool.text(node)),
             phase: status.phase(),
@@ -118,20 +117,20 @@ impl KeptPod {
 /// More than any node has. The limit prevents an overflow of sums over all pods.
 const MOST_DEVICES: u32 = 4096;
 
-/// The amounts of all resources of a container.
-fn amounts(container: &Container) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+/// The limits of a container. Extended resources such as GPUs have limits, and no other requests
+/// (`k8s.io/kubernetes`, `pkg/apis/core/validation`, `ValidateContainerResourceRequirements`).
+fn limits(container: &Container) -> impl Iterator<Item = (&str, &str)> {
     let all = container.resources.iter();
-    let all = all.flat_map(|it| [&it.limits, &it.requests].into_iter().flatten());
-    all.flatten()
-        .map(|(name, amount)| (name.as_str(), amount.0.as_str().into()))
+    let all = all.filter_map(|it| it.limits.as_ref()).flatten();
+    all.map(|(name, amount)| (name.as_str(), amount.0.as_str()))
 }
 
 impl PodSpec {
-    fn requested(&self, gpus: &GpuResources) -> GpuRequest<'_> {
+    fn requested(&self, gpus: &GpuResources) -> GpuRequest {
         let is_sidecar = |it: &Container| it.restart_policy.as_deref() == Some("Always");
         let init = self.init_containers.iter().flatten();
-        let init = init.map(|container| (is_sidecar(container), amounts(container)));
-        gpus.of_pod(init, self.containers.iter().flatten().map(amounts))
+        let init = init.map(|container| (is_sidecar(container), limits(container)));
+        gpus.of_pod(init, self.containers.iter().flatten().map(limits))
     }
 
     fn looks_like_exporter(&self) -> bool {

@@ -50,7 +50,7 @@ fn has_gpus(pod: &PodSpec, gpus: &GpuResources) -> bool {
     let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
     let limits = containers.flat_map(|it| it.resources.as_ref()?.limits.as_ref());
     let limits = limits.flatten();
-    let amounts = limits.map(|(name, amount)| (&**name, amount.0.as_str().into()));
+    let amounts = limits.map(|(name, amount)| (&**name, amount.0.as_str()));
     pod.resource_claims.is_some() || !gpus.among(amounts).is_empty()
 }
 

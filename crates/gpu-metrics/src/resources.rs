@@ -1,7 +1,5 @@
 //! Which resources of a pod are GPUs, and how many devices it requests.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use apimachinery::quantity::parse_milli;
@@ -35,52 +33,27 @@ const SHARING: [&str; 4] = [
     "koordinator.sh/",
 ];
 
-/// The meaning of an amount of a GPU resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Amount {
-    /// A number of devices that no other pod holds.
-    Devices,
-    /// Parts of devices that other pods may hold too.
-    Share,
-}
-
 /// The GPUs that a container or a pod requests, or that a node has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GpuRequest<'a> {
-    /// Whole devices by resource, each above zero.
-    pub devices: BTreeMap<&'a str, u32>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuRequest {
+    /// Whole devices.
+    pub devices: u32,
     /// Whether there are shares of devices, which other pods may hold too.
     pub has_share: bool,
 }
 
-impl<'a> GpuRequest<'a> {
+impl GpuRequest {
     /// Whether it contains no GPU.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.devices.is_empty() && !self.has_share
+    pub const fn is_empty(self) -> bool {
+        self.devices == 0 && !self.has_share
     }
 
-    /// Whole devices of all resources.
-    #[must_use]
-    pub fn total(&self) -> u32 {
-        let devices = self.devices.values();
-        devices.fold(0, |sum, devices| sum.saturating_add(*devices))
-    }
-
-    fn plus(&mut self, other: &Self) {
-        self.join(other, u32::saturating_add);
-    }
-
-    fn at_least(&mut self, other: &Self) {
-        self.join(other, u32::max);
-    }
-
-    fn join(&mut self, other: &Self, join: impl Fn(u32, u32) -> u32) {
-        for (name, devices) in &other.devices {
-            let known = self.devices.entry(*name).or_default();
-            *known = join(*known, *devices);
+    fn join(self, other: Self, join: impl Fn(u32, u32) -> u32) -> Self {
+        Self {
+            devices: join(self.devices, other.devices),
+            has_share: self.has_share || other.has_share,
         }
-        self.has_share |= other.has_share;
     }
 }
 
@@ -107,73 +80,57 @@ impl GpuResources {
         Self(text.split(", ").map(str::to_owned).collect())
     }
 
-    /// The GPUs among amounts: names of resources and quantities. If a resource appears
-    /// several times, as in limits and requests, the largest amount counts.
-    pub fn among<'a>(
-        &self,
-        amounts: impl IntoIterator<Item = (&'a str, Cow<'a, str>)>,
-    ) -> GpuRequest<'a> {
+    /// The GPUs among amounts: names of resources and quantities.
+    pub fn among<'a>(&self, amounts: impl IntoIterator<Item = (&'a str, &'a str)>) -> GpuRequest {
         let mut found = GpuRequest::default();
-        for (name, quantity) in amounts {
-            let Some(amount) = self.amount(name) else {
-                continue;
-            };
-            match (devices(&quantity), amount) {
-                (0, _) => {}
-                (_, Amount::Share) => found.has_share = true,
-                (devices, Amount::Devices) => {
-                    let known = found.devices.entry(name).or_default();
-                    *known = devices.max(*known);
-                }
+        let gpus = amounts.into_iter().filter(|(name, _)| self.are_gpus(name));
+        for (name, quantity) in gpus {
+            match devices(quantity) {
+                0 => {}
+                _ if is_share(name) => found.has_share = true,
+                devices => found.devices = found.devices.saturating_add(devices),
             }
         }
         found
     }
 
-    /// The GPUs of a whole pod as the scheduler counts them
+    /// The GPUs of a whole pod, as the scheduler counts a resource
     /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and sidecars run
     /// together; before that, each init container runs with the sidecars listed before
-    /// it. `init` has the amounts of each init container, and whether it is a sidecar.
-    pub fn of_pod<'a, A>(
+    /// it. `init` has the limits of each init container, and whether it is a sidecar.
+    pub fn of_pod<'a, A: IntoIterator<Item = (&'a str, &'a str)>>(
         &self,
         init: impl IntoIterator<Item = (bool, A)>,
         containers: impl IntoIterator<Item = A>,
-    ) -> GpuRequest<'a>
-    where
-        A: IntoIterator<Item = (&'a str, Cow<'a, str>)>,
-    {
+    ) -> GpuRequest {
         let (mut together, mut most) = (GpuRequest::default(), GpuRequest::default());
-        for (is_sidecar, amounts) in init {
-            let own = self.among(amounts);
-            let mut with_sidecars = together.clone();
-            with_sidecars.plus(&own);
-            most.at_least(&with_sidecars);
+        for (is_sidecar, limits) in init {
+            let with_sidecars = together.join(self.among(limits), u32::saturating_add);
+            most = most.join(with_sidecars, u32::max);
             if is_sidecar {
-                together.plus(&own);
+                together = with_sidecars;
             }
         }
-        for amounts in containers {
-            together.plus(&self.among(amounts));
+        for limits in containers {
+            together = together.join(self.among(limits), u32::saturating_add);
         }
-        together.at_least(&most);
-        together
+        together.join(most, u32::max)
     }
 
-    /// The meaning of an amount of this resource; `None`: it is no GPU.
-    fn amount(&self, resource: &str) -> Option<Amount> {
-        let is_gpu = self.0.iter().any(|name| match name.strip_suffix('*') {
+    fn are_gpus(&self, resource: &str) -> bool {
+        self.0.iter().any(|name| match name.strip_suffix('*') {
             Some(prefix) => resource.starts_with(prefix),
             None => resource == name,
-        });
-        let name = resource.rsplit('/').next().unwrap_or_default();
-        let share = SHARING.iter().any(|domain| resource.starts_with(domain))
-            || SHARES.iter().any(|part| name.contains(part));
-        is_gpu.then_some(if share {
-            Amount::Share
-        } else {
-            Amount::Devices
         })
     }
+}
+
+/// Whether an amount of a GPU resource is parts of devices that other pods may hold too, and
+/// not a number of devices.
+fn is_share(resource: &str) -> bool {
+    let name = resource.rsplit('/').next().unwrap_or_default();
+    SHARING.iter().any(|domain| resource.starts_with(domain))
+        || SHARES.iter().any(|part| name.contains(part))
 }
 
 /// `nvidia.com/gpu*, nvidia.com/mig-*`
@@ -197,7 +154,7 @@ mod tests {
     fn devices_shares_and_other_resources_are_distinguished() {
         let names = vec!["example.com/a100*".into(), "example.com/t4".into()];
         let (default, configured) = (GpuResources::default(), GpuResources::new(names));
-        let (devices, share) = (Some(Amount::Devices), Some(Amount::Share));
+        let (devices, share) = (Some(false), Some(true));
         for (resources, names, amount) in [
             (
                 &default,
@@ -220,7 +177,8 @@ mod tests {
             (&configured, "example.com/t4-other nvidia.com/gpu", None),
         ] {
             for name in names.split(' ') {
-                assert_eq!(resources.amount(name), amount, "{name}");
+                let found = resources.are_gpus(name).then(|| is_share(name));
+                assert_eq!(found, amount, "{name}");
             }
             let same = GpuResources::from_text(&resources.to_string());
             assert_eq!(*resources, same);
@@ -228,15 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_of_limits_and_requests_counts_for_each_resource() {
-        let resources = GpuResources::default();
+    fn amounts_of_devices_are_added_and_those_of_shares_are_not() {
         let of = |amounts: &[(&'static str, &'static str)]| {
-            resources.among(amounts.iter().map(|(name, it)| (*name, (*it).into())))
+            GpuResources::default().among(amounts.iter().copied())
         };
-        let twice = of(&[("nvidia.com/gpu", "2"), ("nvidia.com/gpu", "1")]);
-        assert_eq!(twice.devices, [("nvidia.com/gpu", 2)].into());
+        assert_eq!(of(&[("nvidia.com/gpu", "2"), ("nvidia.com/mig-1g.5gb", "1")]).devices, 3);
         assert!(of(&[("nvidia.com/gpu", "0"), ("nvidia.com/gpumem", "0")]).is_empty());
         let share = of(&[("nvidia.com/gpumem", "2k")]);
-        assert!(share.has_share && share.total() == 0 && !share.is_empty());
+        assert!(share.has_share && share.devices == 0 && !share.is_empty());
     }
 }

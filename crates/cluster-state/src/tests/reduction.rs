@@ -52,8 +52,7 @@ fn devices_are_counted_and_shares_are_not() {
     let spec = json!({"containers": [{"resources": {"limits": limits}}]});
     let sharing = pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
     assert_eq!((sharing.gpus, sharing.uncounted), (0, true));
-    let requests = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
-    assert_eq!(gpus(&json!({"containers": [{}, requests, with(2)]})), 3);
+    assert_eq!(gpus(&json!({"containers": [{}, with(1), with(2)]})), 3);
 }
 
 #[test]

@@ -106,8 +106,8 @@ impl Found {
         let offered = nodes.into_iter().filter_map(|node| {
             let allocatable = node.status.and_then(|it| it.allocatable);
             let amounts = allocatable.iter().flatten();
-            let amounts = amounts.map(|(name, it)| (name.as_str(), it.0.as_str().into()));
-            let gpus = resources.among(amounts).total();
+            let amounts = amounts.map(|(name, it)| (name.as_str(), it.0.as_str()));
+            let gpus = resources.among(amounts).devices;
             let name = node.metadata.name.filter(|_| gpus > 0)?;
             Some((name, f64::from(gpus)))
         });
