@@ -81,7 +81,7 @@ impl Lookup<'_> {
         let group = self.group();
         let value = self.value();
         Explanation {
-            metric: self.name.to_string(),
+            metric: self.spec.name.clone(),
             of: self.described(),
             value: value.map(|value| ExplainedValue::of(&value, self.query.now)),
             no_value: value.is_none().then(|| self.absence()),

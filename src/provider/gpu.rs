@@ -1,7 +1,6 @@
 //! GPU metrics, from the latest snapshot. Values of the default window need no lock and no
 //! other request.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -13,7 +12,7 @@ use super::{CustomMetric, ListedMetrics, MetricValues, ObjectSelection, Query, V
 use aggregated_apiserver::refusal::Refusal;
 use findings::codes::{GM301, GM401};
 use findings::{Finding, Report, source};
-use gpu_metrics::external::{CLUSTER_PREFIX, ExternalMetrics, FLEET_WINDOW, Reach};
+use gpu_metrics::external::{ExternalMetrics, FLEET_WINDOW, Reach};
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
@@ -71,8 +70,9 @@ impl GpuProvider {
         }
         custom.sort();
         let metrics: Arc<[MetricSpec]> = metrics.into();
-        let external = ExternalMetrics::new(Arc::clone(&metrics));
-        let names = external.names().to_vec();
+        let external = ExternalMetrics::new(&metrics);
+        let mut names: Vec<Arc<str>> = external.names().map(Arc::from).collect();
+        names.sort();
         Self {
             listed: Arc::new(ListedMetrics {
                 custom,
@@ -166,7 +166,7 @@ impl GpuProvider {
         current: Option<&'a Arc<ServedSnapshot>>,
         query: &'a Query,
     ) -> Result<Lookup<'a>, Refusal> {
-        let (mut window, mut name) = (None, None);
+        let mut window = None;
         let (metric, spec, subject) = match &query.of {
             ValuesOf::Objects(selection) => {
                 let metric = self.metric(&query.metric);
@@ -175,17 +175,13 @@ impl GpuProvider {
             }
             ValuesOf::Namespace(namespace) => {
                 let metric = self.external.named(&query.metric);
-                let (metric, spec, reach) = metric.ok_or(Refusal::NoSuchPath)?;
-                match reach {
-                    Reach::Fleet => window = Some(FLEET_WINDOW),
-                    Reach::Prefixed => name = Some(format!("{CLUSTER_PREFIX}{}", spec.name)),
-                    Reach::Namespace | Reach::Cluster => {}
-                }
-                let subject = match reach {
+                let metric = metric.ok_or(Refusal::NoSuchPath)?;
+                window = (metric.reach == Reach::Fleet).then_some(FLEET_WINDOW);
+                let subject = match metric.reach {
                     Reach::Namespace => Subject::Namespace(namespace),
-                    Reach::Cluster | Reach::Prefixed | Reach::Fleet => Subject::Cluster,
+                    Reach::Cluster | Reach::Fleet => Subject::Cluster,
                 };
-                (metric, spec, subject)
+                (metric.place, &metric.spec, subject)
             }
         };
         let current = current.ok_or(NOT_READY)?;
@@ -203,7 +199,6 @@ impl GpuProvider {
             snapshot,
             query,
             subject,
-            name: name.map_or(Cow::Borrowed(&*spec.name), Cow::Owned),
             metric,
             spec,
             narrowed,

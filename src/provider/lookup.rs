@@ -1,7 +1,6 @@
 //! Answers one query from one snapshot. The values were computed with the snapshot, are
 //! cached, or are computed now.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,10 +50,9 @@ pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) query: &'a Query,
     pub(super) subject: Subject<'a>,
-    /// The name of the metric as in discovery.
-    pub(super) name: Cow<'a, str>,
     /// The place of the metric in the snapshot.
     pub(super) metric: usize,
+    /// The metric, by its name in discovery.
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
 }
@@ -92,7 +90,7 @@ impl<'a> Lookup<'a> {
             },
             Subject::Namespace(_) | Subject::Cluster => self.value().map(|value| {
                 MetricValues::External(vec![ExternalValue {
-                    metric: (&*self.name).into(),
+                    metric: (&*self.spec.name).into(),
                     labels: Labels::default(),
                     value,
                 }])

@@ -69,9 +69,9 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
 fn built_in() -> ServedMetrics {
     let metrics = metrics::built_in();
     let custom = metrics.iter().map(|it| it.name.clone()).collect();
-    let external = ExternalMetrics::new(metrics.into());
+    let external = ExternalMetrics::new(&metrics);
     ServedMetrics {
-        external: Some(external.names().iter().map(ToString::to_string).collect()),
+        external: Some(external.names().map(str::to_owned).collect()),
         custom: Some(custom),
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
 fn measure(metric: &Metric) -> Option<Measure> {
     let name = metric.source.name();
     if let MetricSource::External { .. } = metric.source {
-        let known = ExternalMetrics::new(metrics::built_in().into());
-        return known.named(name).map(|(_, spec, _)| spec.measure);
+        let known = ExternalMetrics::new(&metrics::built_in());
+        return known.named(name).map(|it| it.spec.measure);
     }
     let mut known = metrics::built_in().into_iter();
     Some(known.find(|spec| spec.name == name)?.measure)

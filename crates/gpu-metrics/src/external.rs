@@ -1,17 +1,17 @@
 //! The names of external metrics: of a namespace, or of the whole cluster.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
 /// Prefix of external metrics of the whole cluster.
-pub const CLUSTER_PREFIX: &str = "cluster_";
+const CLUSTER_PREFIX: &str = "cluster_";
 
 /// Metric names in NVIDIA's recipes and in its validator's check (NVIDIA/aicr
 /// `recipes/components/prometheus-adapter/values.yaml`,
-/// `validators/conformance/pod_autoscaling_check.go`), each with the value it averages.
+/// `validators/conformance/pod_autoscaling_check.go`), each with the value it averages over all
+/// GPUs, active or not.
 const FLEET: [(&str, DeviceValue); 3] = [
     ("dcgm_gpu_memory_used", DeviceValue::MemoryUsed),
     ("dcgm_gpu_power_usage", DeviceValue::PowerUsage),
@@ -26,79 +26,72 @@ pub const FLEET_WINDOW: Duration = Duration::from_secs(120);
 pub enum Reach {
     /// The devices held in the namespace of the request.
     Namespace,
-    /// All devices, by the metric's definition.
+    /// All devices.
     Cluster,
-    /// All devices, by the prefix of the name.
-    Prefixed,
     /// All devices, over the window of the recipes.
     Fleet,
 }
 
+#[derive(Clone, Debug)]
+pub struct ExternalMetric {
+    pub spec: MetricSpec,
+    pub reach: Reach,
+    /// The place of its metric in the configuration; those of the fleet follow.
+    pub place: usize,
+}
+
 /// The external metrics of a configuration.
 #[derive(Clone, Debug)]
-pub struct ExternalMetrics {
-    metrics: Arc<[MetricSpec]>,
-    /// The means over all GPUs of the cluster, active or not.
-    fleet: Vec<MetricSpec>,
-}
+pub struct ExternalMetrics(Vec<ExternalMetric>);
 
 impl ExternalMetrics {
     /// The external metrics of these metrics. An empty list means that GPU metrics are off.
+    /// Configured names take precedence: one may itself begin with the prefix.
     #[must_use]
-    pub fn new(metrics: Arc<[MetricSpec]>) -> Self {
-        let mean = |(name, value): (&str, DeviceValue)| MetricSpec {
-            name: name.to_owned(),
-            measure: Measure::Devices {
-                value,
-                reducer: Reducer::Mean,
-                over: Over::All,
-            },
-        };
-        let fleet = match metrics.is_empty() {
-            true => Vec::new(),
-            false => FLEET.map(mean).into(),
-        };
-        Self { metrics, fleet }
-    }
-
-    /// The names of all of them, sorted.
-    #[must_use]
-    pub fn names(&self) -> Arc<[Arc<str>]> {
-        let clusterwide = (self.metrics.iter())
-            .filter(|metric| metric.measure != Measure::OriginalAverage)
-            .map(|metric| format!("{CLUSTER_PREFIX}{}", metric.name).into());
-        let own = self.metrics.iter().chain(&self.fleet);
-        let own = own.map(|metric| Arc::from(metric.name.as_str()));
-        let all: BTreeSet<Arc<str>> = own.chain(clusterwide).collect();
-        all.into_iter().collect()
-    }
-
-    /// The metric of that name, ignoring case, with its index: the configured metrics,
-    /// then those of the fleet. Configured names take precedence: one may itself begin
-    /// with the prefix.
-    #[must_use]
-    pub fn named(&self, asked: &str) -> Option<(usize, &MetricSpec, Reach)> {
-        if let Some((place, spec)) = self.configured(asked) {
-            let reach = match spec.measure {
+    pub fn new(metrics: &[MetricSpec]) -> Self {
+        let configured = (0..).zip(metrics).map(|(place, spec)| ExternalMetric {
+            spec: spec.clone(),
+            reach: match spec.measure {
                 Measure::OriginalAverage => Reach::Cluster,
                 _ => Reach::Namespace,
-            };
-            return Some((place, spec, reach));
-        }
-        let mut fleet = self.fleet.iter().zip(self.metrics.len()..);
-        if let Some((spec, place)) = fleet.find(|(spec, _)| spec.name.eq_ignore_ascii_case(asked)) {
-            return Some((place, spec, Reach::Fleet));
-        }
-        let (prefix, bare) = asked.split_at_checked(CLUSTER_PREFIX.len())?;
-        if !prefix.eq_ignore_ascii_case(CLUSTER_PREFIX) {
-            return None;
-        }
-        let (place, spec) = self.configured(bare)?;
-        (spec.measure != Measure::OriginalAverage).then_some((place, spec, Reach::Prefixed))
+            },
+            place,
+        });
+        let fleet = FLEET.iter().filter(|_| !metrics.is_empty());
+        let fleet = (metrics.len()..).zip(fleet);
+        let fleet = fleet.map(|(place, (name, value))| ExternalMetric {
+            spec: MetricSpec {
+                name: (*name).to_owned(),
+                measure: Measure::Devices {
+                    value: *value,
+                    reducer: Reducer::Mean,
+                    over: Over::All,
+                },
+            },
+            reach: Reach::Fleet,
+            place,
+        });
+        let of_namespaces = configured.clone().filter(|it| it.reach == Reach::Namespace);
+        let prefixed = of_namespaces.map(|mut metric| {
+            metric.spec.name.insert_str(0, CLUSTER_PREFIX);
+            metric.reach = Reach::Cluster;
+            metric
+        });
+        let mut all: Vec<_> = configured.chain(fleet).chain(prefixed).collect();
+        let mut names = HashSet::new();
+        all.retain(|metric| names.insert(metric.spec.name.to_ascii_lowercase()));
+        Self(all)
     }
 
-    fn configured(&self, name: &str) -> Option<(usize, &MetricSpec)> {
-        let mut metrics = self.metrics.iter().enumerate();
-        metrics.find(|(_, metric)| metric.name.eq_ignore_ascii_case(name))
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|metric| &*metric.spec.name)
+    }
+
+    /// The metric of that name, ignoring case.
+    #[must_use]
+    pub fn named(&self, asked: &str) -> Option<&ExternalMetric> {
+        let mut all = self.0.iter();
+        all.find(|metric| metric.spec.name.eq_ignore_ascii_case(asked))
     }
 }

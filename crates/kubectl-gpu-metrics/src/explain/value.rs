@@ -127,10 +127,9 @@ fn end_of(uuid: &str) -> String {
 
 /// The unit of a metric; metrics of rules have none that is known.
 fn unit(metric: &str) -> Unit {
-    let known = ExternalMetrics::new(metrics::built_in().into());
-    known
-        .named(metric)
-        .map_or(Unit::Plain, |(_, spec, _)| of_measure(&spec.measure))
+    let known = ExternalMetrics::new(&metrics::built_in());
+    let metric = known.named(metric);
+    metric.map_or(Unit::Plain, |it| of_measure(&it.spec.measure))
 }
 
 /// The unit of what a metric measures.
