@@ -1,8 +1,7 @@
 //! The cluster's Nodes by the names that series have for them.
 //!
-//! Exporters and scrape configurations write the Node's name, its short name, its fully
-//! qualified name or an address, or the name or the address of the exporter's pod
-//! (docs/numbers.md, "Whose a device is").
+//! Exporters and scrape configurations write the Node's name, its hostname label or an address,
+//! or the name or the address of the exporter's pod (docs/numbers.md, "Whose a device is").
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,13 +31,8 @@ impl NodeNames {
     pub(crate) fn of(inventory: &Inventory) -> Self {
         let mut names = Self::default();
         for node in &inventory.nodes {
-            let host = node.labels.get(HOSTNAME);
-            for name in host.into_iter().chain([&*node.name]) {
-                names.add(name, &node.name);
-                short(name)
-                    .into_iter()
-                    .for_each(|short| names.add(short, &node.name));
-            }
+            let host = node.labels.get(HOSTNAME).into_iter();
+            host.for_each(|name| names.add(name, &node.name));
         }
         for (address, node) in &inventory.node_addresses {
             names.add(address, node);
@@ -72,30 +66,11 @@ impl NodeNames {
         }
     }
 
-    /// The Node that a label names. A fully qualified name matches the Node whose name is
-    /// its first part. Two names with different domains are two hosts.
-    fn resolve(&self, name: &str) -> Option<&Arc<str>> {
-        if let Some(known) = self.nodes.get(name) {
-            return known.as_ref();
-        }
-        let short = short(name)?;
-        let node = self.nodes.get(short)?.as_ref()?;
-        (**node == *short).then_some(node)
-    }
-
-    /// The Node of a series: its first name that resolves.
+    /// The Node of a series: its first name that is a Node's.
     pub(crate) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
-        names.iter().find_map(|named| self.resolve(&named.name))
+        let mut names = names.iter();
+        names.find_map(|named| self.nodes.get(&named.name)?.as_ref())
     }
-}
-
-/// The first part of a fully qualified name. An address has none: no domain ends in a
-/// number.
-fn short(name: &str) -> Option<&str> {
-    let (short, domain) = name.split_once('.')?;
-    let last = domain.rsplit('.').next().unwrap_or(domain);
-    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
-    (!short.is_empty() && !is_number).then_some(short)
 }
 
 /// Whether several pods may hold a GPU of a node with these labels.
