@@ -1,7 +1,7 @@
 //! Sources: scrape jobs with their external labels. How often they are scraped (S), how
 //! late their samples are (L), and whether their percents are percents.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use apimachinery::time::{Timestamp, millis};
@@ -45,8 +45,6 @@ type Unit = (SourceId, SignalId, u8);
 pub struct Sources {
     all: Vec<Source>,
     ids: HashMap<Arc<str>, SourceId>,
-    /// Those without lines.
-    free: Vec<SourceId>,
     /// The fields whose unit this round shows.
     round: HashMap<Unit, UnitEvidence>,
     /// The last rounds that contradicted percents, by field.
@@ -59,35 +57,18 @@ impl Sources {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let source = Source {
+        let Ok(id) = u16::try_from(self.all.len()).map(SourceId) else {
+            return SourceId(u16::MAX);
+        };
+        self.all.push(Source {
             name: Arc::clone(name),
             job: Arc::clone(job),
             scrape_ms: None,
             lag_ms: 0,
             latest_ms: None,
-        };
-        let id = if let Some(id) = self.free.pop() {
-            self.all[usize::from(id.0)] = source;
-            id
-        } else if self.all.len() < usize::from(u16::MAX) {
-            self.all.push(source);
-            SourceId(u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX))
-        } else {
-            return SourceId(u16::MAX - 1);
-        };
+        });
         self.ids.insert(Arc::clone(name), id);
         id
-    }
-
-    /// Forgets the sources without lines.
-    pub(crate) fn retain(&mut self, used: &HashSet<SourceId>) {
-        let free = &mut self.free;
-        self.ids.retain(|_, id| {
-            let is_used = used.contains(id);
-            free.extend((!is_used).then_some(*id));
-            is_used
-        });
-        self.fractions.retain(|(id, ..), _| used.contains(id));
     }
 
     /// All sources, by id.

@@ -82,8 +82,6 @@ impl Store {
                 self.generation += 1;
             }
         }
-        let used = self.lines.iter().flatten().map(|slot| slot.times.source);
-        self.sources.retain(&used.collect());
         let is_kept = |row: &RowId| !gone.contains(row);
         self.known
             .retain(|_, row| row.as_ref().is_some_and(is_kept));

@@ -58,18 +58,6 @@ fn started() -> Scene {
 }
 
 #[test]
-fn ended_jobs_are_removed() {
-    let mut scene = started();
-    for job in 1..30 {
-        let now = f64::from(job) * 700.0;
-        let samples = [sample(now - 15.0, 40.0), sample(now, 40.0)];
-        scene.feed_at(MCU, &format!("UUID=J job=run-{job}"), &samples, at(now));
-        scene.snapshot_at(at(now + 1.0));
-    }
-    assert!(scene.snapshot().frame.sources.all().len() < 5);
-}
-
-#[test]
 fn a_range_reaches_back_to_the_last_sample_and_at_most_as_far_as_a_start() {
     let range = |scene: &Scene, secs: f64| scene.pipeline.range(MCU, at(secs)).as_secs();
     let hour = Policy {
