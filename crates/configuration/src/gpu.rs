@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use apimachinery::duration::format_duration;
-use gpu_metrics::policy::{DeviceValue, Policy, Threshold};
-use gpu_metrics::signal::SignalId;
+use gpu_metrics::policy::Policy;
 
 use super::metrics::Metric;
 use super::problem::Problem;
@@ -18,7 +17,6 @@ pub(super) struct Gpu {
     max_window: Option<Scalar<Window>>,
     step: Option<Scalar<Step>>,
     pub(super) poll: Option<Scalar<Poll>>,
-    active: Option<Active>,
     freshness: Option<Scalar<Freshness>>,
     scrape_interval: Option<Scalar<Interval>>,
     percent_as_ratio: Option<Scalar<bool>>,
@@ -49,17 +47,6 @@ type Window = Within<1_000, 86_400_000, 1_000>;
 
 impl Choice for bool {
     const WORDS: Words<Self> = &[("true", true), ("false", false)];
-}
-
-/// The device values that a condition may use.
-impl Choice for DeviceValue {
-    const WORDS: Words<Self> = &[
-        ("memory_utilization", Self::MemoryUtilization),
-        ("gpu_utilization", Self::GpuUtilization),
-        ("dram_active", Self::Signal(SignalId::DRAM_ACTIVE)),
-        ("gr_engine_active", Self::Signal(SignalId::GR_ENGINE_ACTIVE)),
-        ("memory_used", Self::MemoryUsed),
-    ];
 }
 
 /// A resource name with a domain, such as `nvidia.com/gpu`. It may end in one `*`.
@@ -100,65 +87,13 @@ impl Gpu {
             return Err(Problem::at("gpu.window", &place.0, message));
         }
         let max_window = max_window.unwrap_or(default.max_window);
-        // Without a condition no GPU would ever be active.
-        if (self.active.as_ref()).is_some_and(|active| active.any.is_empty()) {
-            let message =
-                "needs at least one condition, such as {signal: memory_utilization, above: 0}";
-            return Err(Problem::missing("gpu.active", message));
-        }
         Ok(Policy {
             window,
             max_window: max_window.max(window.unwrap_or_default()),
             step: or(&self.step, default.step),
-            active: (self.active.iter())
-                .flat_map(|active| active.any.iter().map(Condition::known))
-                .collect(),
             freshness: or(&self.freshness, default.freshness),
             scrape_interval: given(&self.scrape_interval),
             percent_as_ratio: given(&self.percent_as_ratio),
         })
-    }
-}
-
-/// `gpu.active`: conditions, of which one is enough.
-#[derive(Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "the key any, such as any: [{signal: memory_utilization, above: 0}]"
-)]
-struct Active {
-    any: Vec<Condition>,
-}
-
-/// An entry of `gpu.active.any`.
-#[derive(Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a condition, such as {signal: memory_utilization, above: 0}; the signals are \
-                 memory_utilization, gpu_utilization, dram_active, gr_engine_active and memory_used"
-)]
-struct Condition {
-    signal: Scalar<DeviceValue>,
-    above: Option<Scalar<Finite>>,
-}
-
-/// A number that others can be compared with.
-struct Finite;
-
-impl Setting for Finite {
-    type Value = f64;
-
-    fn parse(text: &str) -> Result<f64, String> {
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| "the value is not a finite number".to_owned())
-    }
-}
-
-impl Condition {
-    fn known(&self) -> Threshold {
-        Threshold {
-            value: self.signal.0.value,
-            above: or(&self.above, 0.0),
-        }
     }
 }

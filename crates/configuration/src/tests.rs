@@ -8,7 +8,7 @@ mod secrets;
 use cloud_auth::{
     AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
-use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer, Threshold};
+use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
@@ -194,7 +194,6 @@ fn every_setting_of_gpu_arrives() {
   maxWindow: 10m
   step: 15s
   poll: 5s
-  active: {any: [{signal: dram_active, above: 0.02}, {signal: memory_used}]}
   freshness: 45s
   scrapeInterval: 15s
   percentAsRatio: false
@@ -209,12 +208,6 @@ fn every_setting_of_gpu_arrives() {
             window: secs(120),
             max_window: Duration::from_secs(600),
             step: Duration::from_secs(15),
-            active: [
-                (DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
-                (DeviceValue::MemoryUsed, 0.0),
-            ]
-            .map(|(value, above)| Threshold { value, above })
-            .into(),
             freshness: Duration::from_secs(45),
             scrape_interval: secs(15),
             percent_as_ratio: Some(false),

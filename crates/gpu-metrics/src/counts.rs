@@ -93,7 +93,7 @@ impl Counts {
     /// Whether a device that answers is part of the number.
     #[inline]
     pub(crate) fn includes(self, seen: &DeviceReading, is_held: bool) -> bool {
-        (is_held || !self.of_held) && self.active.is_none_or(|wanted| Some(wanted) == seen.active)
+        (is_held || !self.of_held) && self.active.is_none_or(|wanted| wanted == seen.is_active())
     }
 
     #[inline]

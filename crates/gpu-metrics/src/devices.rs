@@ -120,8 +120,6 @@ pub enum DeviceState {
     Held,
     /// No pod holds it.
     Free,
-    /// A pod holds it, and the reading that decides whether it is active is missing.
-    ActivityUnknown,
     /// A live pod holds it, and it has no reading.
     Missing,
     /// It has no reading that belongs to the object, and none is expected.

@@ -29,7 +29,6 @@
 //! ```
 
 pub mod absence;
-mod active;
 pub mod batch;
 mod counts;
 pub mod dcgm;

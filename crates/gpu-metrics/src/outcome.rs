@@ -116,8 +116,7 @@ impl<'a> OfDevice<'a> {
         self.shares.is_none()
             && !self.repeated.contains(&true)
             && self.any_claim(|claim| holdings.holds_always(claim))
-            && readings
-                .all(|it| !it.is_missing() && it.active.is_some() && it.at >= self.object.created)
+            && readings.all(|it| !it.is_missing() && it.at >= self.object.created)
     }
 
     /// The outcomes of its readings.

@@ -64,7 +64,7 @@ impl Pipeline {
             }
         }
         let count = specs.iter().map(|spec| spec.id.index() + 1).max();
-        let needed = needed_of_whole_gpus(&policy, &settings.metrics);
+        let needed = needed_of_whole_gpus(&settings.metrics);
         Self {
             reads: Reads::new(count.unwrap_or(0)),
             metrics: settings.metrics.clone().into(),
@@ -177,16 +177,13 @@ impl Pipeline {
     }
 }
 
-/// Profiling signals that predicates or metrics need of whole GPUs too.
-fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<SignalId> {
-    let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
-        Measure::Devices { value, .. } => Some(value),
-        _ => None,
-    });
-    let of_conditions = policy.active.iter().map(|condition| condition.value);
-    let values = of_conditions.chain(of_metrics);
-    let signals = values.filter_map(|value| match value {
-        DeviceValue::Signal(id) => Some(id),
+/// Signals that metrics need of whole GPUs too.
+fn needed_of_whole_gpus(metrics: &[MetricSpec]) -> HashSet<SignalId> {
+    let signals = metrics.iter().filter_map(|metric| match metric.measure {
+        Measure::Devices {
+            value: DeviceValue::Signal(id),
+            ..
+        } => Some(id),
         _ => None,
     });
     signals.collect()

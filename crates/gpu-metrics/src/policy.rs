@@ -38,14 +38,6 @@ impl DeviceValue {
     }
 }
 
-/// A condition of [`Policy::active`]: the device's value is strictly above the threshold. Ratio
-/// signals (`dram_active`, `gr_engine_active`) compare in their own unit, 0–1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Threshold {
-    pub value: DeviceValue,
-    pub above: f64,
-}
-
 /// How the devices of a group become one number at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reducer {
@@ -59,6 +51,7 @@ pub enum Reducer {
 /// The devices of a group that a metric covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
+    /// Those with a value above 0; of counts, with a memory utilisation above 0.
     Active,
     /// All that answer.
     All,
@@ -102,9 +95,6 @@ pub struct Policy {
     pub max_window: Duration,
     /// The time between instants.
     pub step: Duration,
-    /// Conditions of which one makes a device active. Without any, the metric's own value above
-    /// 0 does; for memory, power and counts, memory utilisation above 0.
-    pub active: Vec<Threshold>,
     /// The least F: how long a reading is valid.
     pub freshness: Duration,
     pub scrape_interval: Option<Duration>,
@@ -129,7 +119,6 @@ impl Default for Policy {
             window: None,
             max_window: Duration::from_secs(300),
             step: Duration::from_secs(5),
-            active: Vec::new(),
             freshness: Duration::from_secs(30),
             scrape_interval: None,
             percent_as_ratio: None,

@@ -47,8 +47,6 @@ pub(crate) struct DeviceReading {
     pub(crate) at: Timestamp,
     /// Its weight in a mean: 1; for memory in percent, the whole memory in MiB.
     pub(crate) weight: f64,
-    /// Whether the device is active; `None`: the reading that decides this is missing.
-    pub(crate) active: Option<bool>,
 }
 
 impl DeviceReading {
@@ -56,12 +54,16 @@ impl DeviceReading {
         value: f64::NAN,
         at: Timestamp::MIN,
         weight: 0.0,
-        active: Some(false),
     };
 
     #[inline]
     pub(crate) fn is_missing(&self) -> bool {
         self.value.is_nan()
+    }
+
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.value > 0.0
     }
 }
 
@@ -175,16 +177,6 @@ impl Snapshot {
         (whole > 0.0).then_some((percent, whole))
     }
 
-    /// The reading of a device value at one instant.
-    pub(crate) fn value(
-        &self,
-        device: u32,
-        value: DeviceValue,
-        instant: i64,
-    ) -> Option<(Reading, f64)> {
-        self.value_of(device, value, &mut Span::at(instant))
-    }
-
     /// The signal that a device value is read from: on MIG instances a profiling field.
     pub(crate) fn signal_of(&self, device: u32, value: DeviceValue) -> SignalId {
         let (own, profiled) = value.signals();
@@ -224,10 +216,6 @@ impl Snapshot {
             value: reading.value,
             at: reading.at,
             weight,
-            active: match inputs.shown_by[0].filter(|_| inputs.of_active) {
-                Some(value) => self.activity(device, value, reading.value, run),
-                None => Some(reading.value > 0.0),
-            },
         }
     }
 

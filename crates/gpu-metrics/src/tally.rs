@@ -103,13 +103,11 @@ impl Tallies {
         }
     }
 
-    /// Adds a missing device with its last reading; of one whose activity is unknown, the
-    /// reading says nothing about counts.
-    fn miss(&mut self, place: usize, last: Option<(f64, f64)>, is_of_values: bool) {
+    /// Adds a missing device with its last reading.
+    fn miss(&mut self, place: usize, last: Option<(f64, f64)>) {
         self.has_missing = true;
         let missing = self.missing.iter_mut().skip(place).step_by(self.span.len());
         for (counts, missing) in self.counts.iter().zip(missing) {
-            let last = last.filter(|_| !is_of_values || !counts.of_held);
             counts.miss(last, missing);
         }
     }
@@ -193,16 +191,10 @@ impl Snapshot {
             }
             for (place, outcome) in of.outcomes(own).enumerate() {
                 match outcome {
-                    Outcome::Answers { reading, is_held } if reading.active.is_some() => {
-                        to.add(place, &reading, is_held);
-                    }
-                    Outcome::Answers { reading, .. } => {
-                        to.answering[place].missing += 1;
-                        to.miss(place, Some((reading.value, reading.weight)), true);
-                    }
+                    Outcome::Answers { reading, is_held } => to.add(place, &reading, is_held),
                     Outcome::Missing => {
                         to.answering[place].missing += 1;
-                        to.miss(place, of.last(), false);
+                        to.miss(place, of.last());
                     }
                     Outcome::Nothing => {}
                 }
@@ -214,7 +206,7 @@ impl Snapshot {
                 let unseen = self.unseen_at(*pod, instant);
                 to.answering[place].missing += unseen.own;
                 to.answering[place].missing_at_most += unseen.shared;
-                (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None, false));
+                (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None));
             }
         }
     }

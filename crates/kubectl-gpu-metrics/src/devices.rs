@@ -121,7 +121,6 @@ const fn word(state: DeviceState) -> &'static str {
         DeviceState::Idle => "idle",
         DeviceState::Held => "held",
         DeviceState::Free => "free",
-        DeviceState::ActivityUnknown => "active?",
         DeviceState::Missing => "missing",
         DeviceState::NoReading => "none",
     }

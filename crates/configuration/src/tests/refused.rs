@@ -102,22 +102,6 @@ gpu: {resources: ['nvidia.com/mig 1g']}
     gpu.resources[0]: "nvidia.com/mig 1g" is no resource: write one such as nvidia.com/gpu
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
-gpu: {active: {}}
-    gpu.active: missing field `any`
-gpu: {active: {any: []}}
-    gpu.active: needs at least one condition, such as {
-gpu: {active: {any: [{signal: memory_used}], all: []}}
-    gpu.active.all: unknown field `all`, expected one of any
-gpu: {active: {any: [{signal: memory_used}, held]}}
-    gpu.active.any[1]:
-gpu: {active: {any: [{signal: power, above: 1}]}}
-    gpu.active.any[0].signal: "power" is not known: write memory_utilization
-gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
-    unknown field `abvoe`
-gpu: {active: {any: [{signal: memory_used, above: much}]}}
-    gpu.active.any[0].above
-gpu: {active: {any: [{signal: memory_used, above: .nan}]}}
-    gpu.active.any[0].above: the value is not a finite number
 gpu: {metrics: [{name: a/b, field: X}]}
     gpu.metrics[0].name: "a/b" is no metric name
 gpu: {metrics: [{name: '9a', field: X}]}

@@ -142,13 +142,13 @@ impl Snapshot {
         let (mut since, mut or_longer) = (None, true);
         for instant in span.instants().rev() {
             let seen = self.read(device, inputs, &mut Span::at(instant));
-            let Some(is_active) = seen.active.filter(|_| !seen.is_missing()) else {
+            if seen.is_missing() {
                 break;
-            };
+            }
             let of_source = instant - self.holdings.behind(device);
             let mut claims = self.layout.claims_of(device);
             let is_held = claims.any(|claim| self.holdings.holds(claim, of_source));
-            if is_active || !is_held {
+            if seen.is_active() || !is_held {
                 or_longer = false;
                 since = since.or(is_held.then_some(now));
                 break;
@@ -194,12 +194,11 @@ fn explained(outcome: Outcome, measure: &Measure, inputs: Inputs) -> ExplainedRe
     };
     ExplainedReading {
         number: Some(reading.value),
-        state: match reading.active {
+        state: match reading.is_active() {
             _ if !is_held => DeviceState::Free,
-            None => DeviceState::ActivityUnknown,
             _ if !inputs.of_active => DeviceState::Held,
-            Some(true) => DeviceState::Active,
-            Some(false) => DeviceState::Idle,
+            true => DeviceState::Active,
+            false => DeviceState::Idle,
         },
         counted: Counts::of(*measure).includes(&reading, is_held),
     }

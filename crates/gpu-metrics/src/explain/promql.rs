@@ -29,7 +29,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
         let of = &layout.devices[*device as usize];
         of.device.instance.is_some() || of.has_instances || of.has_processes
     };
-    if question.is_narrowed || !policy.active.is_empty() || devices.iter().any(is_odd) {
+    if question.is_narrowed || devices.iter().any(is_odd) {
         return None;
     }
     let all = devices.iter().copied();
@@ -41,10 +41,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     let owners = rows.filter_map(|row| layout.lines[row.0 as usize].as_ref()?.owner.as_ref());
     let owners: BTreeSet<&OwnerLabels> = owners.map(|owner| owner.by).collect();
     let counts = Counts::of(*question.measure);
-    // Memory in use and power do not show by themselves which GPUs are active.
-    let is_of_two = shown == DeviceValue::MemoryUsedPercent
-        || (counts.active.is_some() && !matches!(signal.unit(), Unit::Percent | Unit::Ratio));
-    if owners.len() > 1 || is_of_two {
+    if owners.len() > 1 || shown == DeviceValue::MemoryUsedPercent {
         return None;
     }
     let by = owners.first().copied().unwrap_or(&OWNERS[0]);

@@ -49,7 +49,7 @@ use super::series::{Condition, Series, add, series_of};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
-use gpu_metrics::policy::{DeviceValue, Policy, Threshold};
+use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
 /// How long a replica remembers pods that ended, seconds.
@@ -161,15 +161,9 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The signals that are asked for, and whether their series are known.
+    /// The signals that are asked for.
     pub(super) fn signals(&self) -> BTreeSet<SignalId> {
-        let answered = self.settings.iter().filter(|it| it[0] == "answered");
-        let answered = answered.map(|words| signal(words[1]).unwrap());
-        self.series
-            .iter()
-            .map(|series| series.signal)
-            .chain(answered)
-            .collect()
+        self.series.iter().map(|series| series.signal).collect()
     }
 
     /// The cluster at a time, as a replica knows it that started at another.
@@ -181,7 +175,6 @@ impl<'a> Case<'a> {
         for words in &self.settings {
             match words[0] {
                 "pods" => inventory = connect(&words[1..]),
-                "answered" => {}
                 _ => change(&mut inventory, words),
             }
         }
@@ -227,28 +220,10 @@ fn set(policy: &mut Policy, words: &[&str]) -> bool {
         ["window", secs] => policy.window = Some(Duration::from_secs(number(secs) as u64)),
         ["step", secs] => policy.step = Duration::from_secs(number(secs) as u64),
         ["ratios"] => policy.percent_as_ratio = Some(true),
-        ["any", ref of @ ..] => policy.active = conditions(of),
         ["scrape", secs] => policy.scrape_interval = Some(Duration::from_secs_f64(number(secs))),
         _ => return false,
     }
     true
-}
-
-/// `memory>0 gpu>5 engine>0.01`
-fn conditions(words: &[&str]) -> Vec<Threshold> {
-    let condition = |word: &&str| {
-        let (value, above) = word.split_once('>').unwrap();
-        let value = match value {
-            "memory" => DeviceValue::MemoryUtilization,
-            "gpu" => DeviceValue::GpuUtilization,
-            _ => DeviceValue::Signal(signal(value).unwrap()),
-        };
-        Threshold {
-            value,
-            above: number(above),
-        }
-    };
-    words.iter().map(condition).collect()
 }
 
 /// A cluster with the pods `p q`, or `p@30` with its start, or `0..3 p#` with three.

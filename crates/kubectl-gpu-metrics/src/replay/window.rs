@@ -41,7 +41,6 @@ impl Windowed {
         let policy = Policy {
             window,
             max_window: policy.max_window.max(window.unwrap_or_default()),
-            active: Vec::new(),
             scrape_interval: Some(step),
             percent_as_ratio: Some(false),
             ..policy.clone()

@@ -9,15 +9,6 @@ B: 40 0 0 0 40
 C m/q: 0*5
 = namespace original 420/12
 
-# one of three conditions is enough
-any memory>0 gpu>0 engine>0.01
-A p: 0 40 0 20
-gpu A p: 90 95 0 30
-B p: 0 0 0 60
-gpu B p: 0*4
-engine B p: 0.5 0.001 0 0.4
-= p 20
-
 # MIG instances use DRAM and shadow their parent
 dram A GPU_I_ID=1 p1: 0.4 0.2 0 0.2
 dram A p1: 0.9*4

@@ -18,12 +18,6 @@ window 60; pods p
 A exported_namespace=n exported_pod=p: 80 0 60 40
 = explained p held_count [Held 80, Held 0, Held 60, Held 40]; explained p held_count idle unknown
 
-# a missing reading that decides activity is told
-window 60; pods p; any gpu>5
-A exported_namespace=n exported_pod=p: 80*4
-gpu A exported_namespace=n exported_pod=p: 90 SENT SENT SENT
-= explained p memory_utilization [Active 80, ActivityUnknown 80 -, ActivityUnknown 80 -
-
 # the idle time of a device reaches beyond the window
 window 60; pods p
 A exported_namespace=n exported_pod=p: 80 40 0 0 0 0 0 0

@@ -68,15 +68,6 @@ A pB job=dcgm instance=i: ·*5 30*4 ·*8 30 30
 C pC job=dcgm instance=i: 20*19
 = deployment sum 50; deployment held_count 2
 
-# a condition on a signal that ended makes no device idle, unless another decides
-// The first instants, with all signals known, are half of the window.
-window 60; pods p; gpus p 4
-0..4 G# p job=dcgm instance=i#: 50*7
-gpu 0..2 G# p job=dcgm instance=i#: 80*3
-gpu 2..4 G# p job=dcgm instance=i#: 0*3
-any gpu>5 = p sum 100?; p active_count 2?; p idle_count 2?; p held_count 4
-any gpu>5 memory>0 = p sum 200
-
 # reserved memory that was never reported is none
 window 60; pods p
 used G0 p job=dcgm instance=i0: 400*7
@@ -89,14 +80,6 @@ used G0 p job=dcgm instance=i0: 400*7
 free G0 p job=dcgm instance=i0: 400*7
 reserved G0 p job=dcgm instance=i0: 200*3
 = p memory_used_percent 40?
-
-# a condition on a signal whose query was never answered is unknown, and later is not met
-window 60; pods p; gpus p 4
-0..4 G# p job=dcgm instance=i#: 50*7
-gpu 0..2 G# p job=dcgm instance=i#: 80*7
-gpu 2..4 G# p job=dcgm instance=i#: 0*7
-any gpu>5 engine>0.1 = p idle_count -
-any gpu>5 engine>0.1; answered engine = p sum 100; p active_count 2; p idle_count 2
 
 # a tenth may be missing from a sum, and half from a mean
 window 60; pods 0..10 p#
