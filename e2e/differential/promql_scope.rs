@@ -115,8 +115,8 @@ fn misses(measure: &Measure, explanation: &Explanation) -> bool {
     }
 }
 
-/// Whether the value adds up parts that exporters print for each process.
-fn is_in_parts(snapshot: &Snapshot, measure: &Measure, mut of: impl Iterator<Item = u32>) -> bool {
+/// Whether exporters print parts of a field for each process, which a query reads.
+fn is_in_parts(snapshot: &Snapshot, measure: &Measure, of: impl Iterator<Item = u32>) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
     };
@@ -124,8 +124,12 @@ fn is_in_parts(snapshot: &Snapshot, measure: &Measure, mut of: impl Iterator<Ite
         value,
         DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
     );
-    let devices = &snapshot.layout.devices;
-    is_split && of.any(|it| devices[it as usize].has_processes)
+    let mut rows = of.flat_map(|device| snapshot.layout.lines_of(device));
+    let is_part = |row: &RowId| {
+        let line = snapshot.layout.lines[row.0 as usize].as_ref();
+        line.is_some_and(|it| it.labels.get("vgpu").is_some() && it.labels.get("pod_uid").is_some())
+    };
+    is_split && rows.any(is_part)
 }
 
 const fn is_count(measure: &Measure) -> bool {

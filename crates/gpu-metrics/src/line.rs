@@ -23,8 +23,6 @@ pub struct Line {
     /// Whether the labels prove that the pod holds the device, as those of a resource claim
     /// do. Without proof, `namespace` and `pod` may be those of the exporter.
     pub is_proven: bool,
-    /// Whether the labels are those of one process' share of the device.
-    pub is_process: bool,
     /// The names of the node, the best first.
     pub nodes: Vec<NodeName>,
     /// The scraped address.
@@ -55,7 +53,6 @@ impl Line {
             owner: claim.owner,
             bare: claim.bare.map(Box::new),
             is_proven: claim.proven,
-            is_process: origin::is_process(labels),
             nodes: schemes::nodes(labels),
             instance: schemes::value(labels, "instance")
                 .unwrap_or_default()

@@ -1,9 +1,7 @@
 //! What a device contributes to an object at an instant.
 
 use crate::layout::{Member, Object};
-use crate::policy::DeviceValue;
 use crate::reading::{DeviceReading, Inputs};
-use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use crate::tally::Readings;
 
@@ -30,8 +28,6 @@ pub(crate) struct OfDevice<'a> {
     /// The first instant of the span, by the time of its source.
     first: i64,
     pub(crate) inputs: Inputs,
-    /// The signal of which processes may report shares.
-    shares: Option<SignalId>,
     /// The instants at which its reading is that of an instance before it.
     repeated: Vec<bool>,
 }
@@ -79,14 +75,6 @@ impl<'a> OfDevice<'a> {
         readings: &Readings,
     ) -> Self {
         let (device, inputs) = (members[0].device, readings.inputs);
-        let has_shares = !object.is_place && snapshot.layout.devices[device as usize].has_processes;
-        let shares = match inputs.shown_by().next() {
-            Some(DeviceValue::GpuUtilization) => Some(SignalId::GPU_UTIL),
-            Some(DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent) => {
-                Some(SignalId::FB_USED)
-            }
-            _ => None,
-        };
         Self {
             snapshot,
             object,
@@ -94,7 +82,6 @@ impl<'a> OfDevice<'a> {
             device,
             first: readings.span.first - snapshot.holdings.behind(device),
             inputs,
-            shares: shares.filter(|_| has_shares),
             repeated: Vec::new(),
         }
     }
@@ -113,8 +100,7 @@ impl<'a> OfDevice<'a> {
     pub(crate) fn always_answers(&self, readings: &[DeviceReading]) -> bool {
         let holdings = &self.snapshot.holdings;
         let mut readings = readings.iter();
-        self.shares.is_none()
-            && !self.repeated.contains(&true)
+        !self.repeated.contains(&true)
             && self.any_claim(|claim| holdings.holds_always(claim))
             && readings.all(|it| !it.is_missing() && it.at >= self.object.created)
     }
@@ -146,7 +132,7 @@ impl<'a> OfDevice<'a> {
             return Outcome::Nothing;
         }
         Outcome::Answers {
-            reading: self.own_share(*seen),
+            reading: *seen,
             is_held,
         }
     }
@@ -160,23 +146,6 @@ impl<'a> OfDevice<'a> {
         let lines = lost.map(|it| layout.claims[it as usize].lines.len());
         let lines: usize = lines.sum();
         lines > 0 && lines == layout.lines_of(self.device).len()
-    }
-
-    /// The part of a device's reading that belongs to the object, if its processes report one.
-    #[inline]
-    fn own_share(&self, mut reading: DeviceReading) -> DeviceReading {
-        let share = self.shares.and_then(|signal| {
-            let share = self.snapshot.share(self.members, signal, &reading)?;
-            let value = self.inputs.shown_by().next();
-            let is_percent = value == Some(DeviceValue::MemoryUsedPercent);
-            Some(if is_percent {
-                100.0 * share / reading.weight
-            } else {
-                share
-            })
-        });
-        reading.value = share.unwrap_or(reading.value);
-        reading
     }
 
     /// Its last reading, and that reading's weight.

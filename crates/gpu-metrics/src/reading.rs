@@ -3,7 +3,6 @@
 use apimachinery::time::Timestamp;
 
 use crate::grid::{Reading, RowId};
-use crate::layout::Member;
 use crate::policy::{DeviceValue, Measure, Over};
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
@@ -227,34 +226,5 @@ impl Snapshot {
         let is_hidden = value != DeviceValue::PowerUsage
             && instances.any(|it| self.value_of(it, value, run).is_some());
         (!is_hidden).then_some(own)
-    }
-
-    /// The sum of the shares that processes of an object's pods have of a device, of the
-    /// newest scrape that has any beside the device's own value; `None`: it has none.
-    /// Exporters before sharing mode repeat the device's value under the same labels.
-    pub(crate) fn share(
-        &self,
-        members: &[Member],
-        signal: SignalId,
-        reading: &DeviceReading,
-    ) -> Option<f64> {
-        let device = members.first()?.device;
-        let step_ms = self.frame.step_ms;
-        let instant = crate::grid::instant_from(reading.at, step_ms);
-        let columns = self.frame.signals.get(signal.index())?;
-        let value = |row: RowId| {
-            let own = columns.reading(row, (instant, step_ms), step_ms, &mut 0)?;
-            (own.at == reading.at).then_some(own.value)
-        };
-        let line = |row: &RowId| self.layout.lines[row.0 as usize].as_ref();
-        let rows = self.layout.lines_of(device);
-        let is_whole = |row: &&RowId| line(row).is_some_and(|line| line.owner.is_none());
-        rows.iter().filter(is_whole).find_map(|row| value(*row))?;
-        let claims = members.iter().filter_map(|member| member.claim);
-        let rows = claims.flat_map(|claim| &self.layout.claims[claim as usize].lines);
-        let shares = rows.filter(|row| line(row).is_some_and(|line| line.is_process));
-        let mut shares = shares.filter_map(|row| value(*row)).peekable();
-        shares.peek()?;
-        Some(shares.sum())
     }
 }

@@ -61,14 +61,6 @@ fn pairs(labels: &Labels, names: &[&str]) -> String {
     known.collect::<Vec<_>>().join(",")
 }
 
-/// Whether the labels are those of one process' share of a device: exporters in sharing mode
-/// write it beside the device's own line. Older exporters repeat the device's value under the
-/// same labels, but write no line without a pod.
-pub(crate) fn is_process(labels: &Labels) -> bool {
-    let mut names = ["vgpu", "pod_uid"].iter();
-    names.all(|name| value(labels, name).is_some())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,11 +96,5 @@ mod tests {
         ] {
             assert_eq!(cluster(&labels(of)).as_deref(), expected, "{of}");
         }
-    }
-
-    #[test]
-    fn a_process_has_a_replica_and_the_uid_of_its_pod() {
-        assert!(is_process(&labels("vgpu=0 pod_uid=u pod=p")));
-        assert!(!is_process(&labels("vgpu=0 pod=p")));
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     let devices: Vec<u32> = devices.collect();
     let is_odd = |device: &u32| {
         let of = &layout.devices[*device as usize];
-        of.device.instance.is_some() || of.has_instances || of.has_processes
+        of.device.instance.is_some() || of.has_instances
     };
     if question.is_narrowed || devices.iter().any(is_odd) {
         return None;

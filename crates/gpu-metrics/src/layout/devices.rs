@@ -66,7 +66,6 @@ impl Layout {
                 node: node.cloned(),
                 board: u32::try_from(board).unwrap_or(u32::MAX),
                 has_instances: false,
-                has_processes: lines.iter().any(|(.., named)| named.line.is_process),
                 lines: start..self.order.len(),
                 claims: 0..0,
             });

@@ -42,8 +42,6 @@ pub struct DeviceFacts {
     pub board: u32,
     /// Whether it is a GPU with MIG instances.
     pub has_instances: bool,
-    /// Whether lines of processes report shares of it.
-    pub has_processes: bool,
     lines: Range<usize>,
     claims: Range<ClaimId>,
 }

@@ -52,34 +52,12 @@ gpu A p: 90*4
 engine M m GPU_I_ID=1: 0.25*4
 = p utilization 90; p 0; m utilization 25
 
-# a process has its share of a GPU
+# a process does not change the value of its GPU
 pods a b
 gpu A job=d instance=i: 88 88
 gpu A job=d instance=i a pod_uid=u-a vgpu=0: 61 61
 gpu A job=d instance=i b pod_uid=u-b vgpu=0: 27 27
-used A job=d instance=i: 9000 9000
-used A job=d instance=i a pod_uid=u-a vgpu=0: 5000 5000
-used A job=d instance=i b pod_uid=u-b vgpu=0: 3000 3000
-free A job=d instance=i: 1000 1000
-free A job=d instance=i a pod_uid=u-a vgpu=0: 1000 1000
-free A job=d instance=i b pod_uid=u-b vgpu=0: 1000 1000
-A job=d instance=i: 40 40
-A job=d instance=i a pod_uid=u-a vgpu=0: 40 40
-A job=d instance=i b pod_uid=u-b vgpu=0: 40 40
-// Groups have the sum of the shares, and the cluster has the device.
-= a utilization 61; deployment utilization 88; b memory_used 3000
-= deployment memory_used 8000; cluster memory_used 9000; b memory_used_percent 30
-
-# values that older exporters repeat for processes are not added up
-// 4.4.0 to 4.5.2 with UIDs of pods (`gpu_metrics::dcgm`): no line for the device itself.
-window 60; pods a b
-gpu A job=d instance=i a pod_uid=u-a vgpu=0: 60*3
-gpu A job=d instance=i b pod_uid=u-b vgpu=0: 60*3
-used A job=d instance=i a pod_uid=u-a vgpu=0: 4000*3
-used A job=d instance=i b pod_uid=u-b vgpu=0: 4000*3
-free A job=d instance=i a pod_uid=u-a vgpu=0: 6000*3
-free A job=d instance=i b pod_uid=u-b vgpu=0: 6000*3
-= deployment utilization 60; deployment memory_used 4000; cluster memory_used_percent 40
+= a utilization 88; deployment utilization 88; deployment held_count 1
 
 # ratios are served in percent where this is configured, and otherwise not
 // A collector converts percentages: `gpu_metrics::dcgm`, After the scrape.
