@@ -128,12 +128,6 @@ impl Batch {
         self.series.len()
     }
 
-    /// How many samples the batch holds.
-    #[must_use]
-    pub const fn samples_len(&self) -> usize {
-        self.samples.len()
-    }
-
     /// How many bytes its labels, series and samples take.
     #[must_use]
     pub const fn bytes(&self) -> usize {

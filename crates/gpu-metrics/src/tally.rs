@@ -173,14 +173,6 @@ impl Readings {
     }
 }
 
-/// GPUs that a pod requests and does not hold.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unseen {
-    own: u32,
-    /// Those that several pods may share.
-    shared: u32,
-}
-
 impl Snapshot {
     /// Adds up an object's readings over a span.
     pub(crate) fn tally(&self, object: &Object, readings: &Readings, to: &mut Tallies) {
@@ -204,9 +196,12 @@ impl Snapshot {
         for pod in pods.filter(|pod| !self.holdings.is_complete(**pod)) {
             for (place, instant) in to.span.instants().enumerate() {
                 let unseen = self.unseen_at(*pod, instant);
-                to.answering[place].missing += unseen.own;
-                to.answering[place].missing_at_most += unseen.shared;
-                (0..unseen.own + unseen.shared).for_each(|_| to.miss(place, None));
+                let answering = &mut to.answering[place];
+                match self.layout.pods[*pod as usize].unseen_shared {
+                    0 => answering.missing += unseen,
+                    _ => answering.missing_at_most += unseen,
+                }
+                (0..unseen).for_each(|_| to.miss(place, None));
             }
         }
     }
@@ -215,21 +210,19 @@ impl Snapshot {
     /// as they are missing by then.
     #[must_use]
     pub fn unseen(&self, object: &Object) -> usize {
-        let unseen = object.pods.iter().map(|pod| {
-            let it = self.unseen_at(*pod, self.end());
-            (it.own + it.shared) as usize
-        });
-        unseen.sum()
+        let pods = object.pods.iter();
+        pods.map(|pod| self.unseen_at(*pod, self.end()) as usize)
+            .sum()
     }
 
     /// The GPUs that a pod requests and does not hold at an instant, once its containers have
     /// run for a time.
-    fn unseen_at(&self, pod: PodId, instant: i64) -> Unseen {
+    fn unseen_at(&self, pod: PodId, instant: i64) -> u32 {
         let of = &self.layout.pods[pod as usize];
         let time = instant_time(instant, self.frame.step_ms);
         let is_early = |since: Timestamp| since.millis() + GRACE_MS > time.millis();
         if of.pod.running_since.is_none_or(is_early) {
-            return Unseen::default();
+            return 0;
         }
         let holds = |claim: &&u32| {
             let device = self.layout.claims[**claim as usize].device;
@@ -237,10 +230,8 @@ impl Snapshot {
             self.holdings.holds(**claim, instant)
         };
         let held = u32::try_from(of.claims.iter().filter(holds).count());
-        let requested = self.holdings.requested(pod).unwrap_or(0);
-        Unseen {
-            own: requested.saturating_sub(held.unwrap_or(u32::MAX)),
-            shared: of.unseen_shared,
-        }
+        let requested = self.holdings.requested(pod);
+        let requested = requested.unwrap_or(of.unseen_shared);
+        requested.saturating_sub(held.unwrap_or(u32::MAX))
     }
 }

@@ -70,7 +70,8 @@ impl Probe {
     }
 
     fn sizes(&self) -> (usize, usize) {
-        (self.batch.series_len(), self.batch.samples_len())
+        let samples = self.batch.iter().map(|series| series.samples.len());
+        (self.batch.series_len(), samples.sum())
     }
 
     async fn fails_somehow(&mut self, kind: ErrorKind) -> String {
