@@ -135,9 +135,6 @@ impl KeptObject {
             let mut kept = KeptPod::new(key.clone(), &spec, status, pool, settings);
             kept.pod.labels = labels.clone();
             kept.pod.terminating = metadata.deletion_timestamp.is_some();
-            kept.pod.daemon = controller
-                .as_ref()
-                .is_some_and(|it| it.kind.is_daemon_set());
             Box::new(kept)
         });
         Self {

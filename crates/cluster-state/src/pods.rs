@@ -83,7 +83,6 @@ impl KeptPod {
             name: Arc::clone(&name),
             labels: Labels::default(),
             terminating: false,
-            daemon: false,
             owners: Vec::new(),
         };
         let is_exporter = name.contains(EXPORTER) || spec.looks_like_exporter();

@@ -22,10 +22,6 @@ impl KindName {
             kind: kind.into(),
         }
     }
-
-    pub(super) fn is_daemon_set(&self) -> bool {
-        (&*self.group, &*self.kind) == ("apps", "DaemonSet")
-    }
 }
 
 #[derive(Debug, Default)]

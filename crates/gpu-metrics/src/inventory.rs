@@ -106,8 +106,6 @@ pub struct Pod {
     /// Whether it requests GPUs other than by a number of devices: a share, or a resource
     /// claim, which does not name its driver.
     pub uncounted: bool,
-    /// Whether a DaemonSet controls it, as it does exporters' pods.
-    pub daemon: bool,
     /// Indices into [`Inventory::workloads`]: its controller, that one's controller, and
     /// so on.
     pub owners: Vec<u32>,

@@ -46,7 +46,6 @@ mod outcome;
 pub mod pipeline;
 pub mod policy;
 mod reading;
-mod reads;
 pub mod resources;
 pub mod series;
 pub mod signal;

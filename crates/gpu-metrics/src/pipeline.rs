@@ -13,16 +13,17 @@ use crate::batch::Batch;
 use crate::inventory::Inventory;
 use crate::layout::Layout;
 use crate::policy::{DeviceValue, Measure, MetricSpec, Policy};
-use crate::reads::Reads;
 use crate::signal::{SignalId, SignalSpec, Unit};
 use crate::snapshot::Snapshot;
+use crate::source::LATENESS_MAX_MS;
 use crate::store::{IntakeReport, PROFILING, Store};
 
 /// A clock that goes back by more than this invalidates all samples.
 const BACK_MS: i64 = 120_000;
 
-/// How often ended lines are removed.
-const SWEEP_MS: i64 = 60_000;
+/// How often ended lines are removed, and unknown ones are looked for: signals that no device
+/// needed, and samples as late as they may be.
+const UPKEEP_MS: i64 = 60_000;
 
 /// The longest time that an unanswered signal delays readiness.
 const READY_AFTER_MS: i64 = 60_000;
@@ -44,8 +45,14 @@ pub struct Pipeline {
     settings: Settings,
     metrics: Arc<[MetricSpec]>,
     store: Store,
-    reads: Reads,
-    /// When the first samples were taken in.
+    /// By signal, the time of the last query that was answered.
+    answered: Vec<Option<Timestamp>>,
+    /// The earliest time of samples that may not have been read yet.
+    unread: Timestamp,
+    /// When samples as late as they may be were last looked for.
+    looked: Timestamp,
+    /// The time of the last query of which samples were taken in, and of the first one.
+    latest: Timestamp,
     began: Option<Timestamp>,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
@@ -66,7 +73,10 @@ impl Pipeline {
         let count = specs.iter().map(|spec| spec.id.index() + 1).max();
         let needed = needed_of_whole_gpus(&settings.metrics);
         Self {
-            reads: Reads::new(count.unwrap_or(0)),
+            answered: vec![None; count.unwrap_or(0)],
+            unread: Timestamp::MAX,
+            looked: Timestamp::MIN,
+            latest: Timestamp::MIN,
             metrics: settings.metrics.clone().into(),
             settings,
             store: Store::new(policy, specs, needed),
@@ -81,17 +91,30 @@ impl Pipeline {
     /// whole past that is needed, later only to new samples and those that may arrive late.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
-        self.reads.range(signal, now, &self.store)
+        let fresh_ms = self.store.longest_fresh_ms + self.store.sources.longest_lag_ms();
+        let back_ms = self.store.back_ms;
+        let wanted_ms = match self.last_answer(signal) {
+            Some(last) => now.millis() - last.min(self.unread).millis() + fresh_ms,
+            None => back_ms,
+        };
+        // A clock set back must not shrink the range to nothing.
+        let range_ms = wanted_ms.clamp(fresh_ms.min(back_ms), back_ms);
+        Duration::from_millis(range_ms.unsigned_abs())
+    }
+
+    fn last_answer(&self, signal: SignalId) -> Option<Timestamp> {
+        self.answered.get(signal.index()).copied().flatten()
     }
 
     /// Whether to query a signal: profiling fields only where a device needs them, and now
     /// and then to check whether one does.
     #[must_use]
     pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
+        let is_long_ago = |last: Timestamp| now.millis() - last.millis() >= UPKEEP_MS;
         !PROFILING.contains(&signal)
             || self.store.has_signal(signal)
             || self.store.needs_of_whole_gpus(signal)
-            || self.reads.is_long_ago(signal, now)
+            || self.last_answer(signal).is_none_or(is_long_ago)
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
@@ -104,7 +127,7 @@ impl Pipeline {
     /// Takes a batch that answers a query over a part of the range.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         self.start_over_if_set_back(now);
-        self.reads.latest = now;
+        self.latest = now;
         self.began.get_or_insert(now);
         self.store.advance(now);
         self.store.take(batch, now)
@@ -112,12 +135,14 @@ impl Pipeline {
 
     /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
     pub fn answered(&mut self, signal: SignalId, now: Timestamp) {
-        self.reads.answered(signal, now);
+        if let Some(answered) = self.answered.get_mut(signal.index()) {
+            *answered = Some(now);
+        }
     }
 
     /// Starts over if the clock was set back: all samples lie in the future.
     pub fn start_over_if_set_back(&mut self, now: Timestamp) {
-        if now.millis() + BACK_MS < self.reads.latest.millis() {
+        if now.millis() + BACK_MS < self.latest.millis() {
             *self = Self {
                 began: Some(now),
                 ..Self::new(self.settings.clone())
@@ -133,7 +158,7 @@ impl Pipeline {
             return self.store.series_len() == 0;
         };
         let mut signals = self.settings.signals.iter().map(|spec| spec.id);
-        let are_read = signals.all(|it| self.reads.is_answered(it) || !self.is_wanted(it, now));
+        let are_read = signals.all(|it| self.last_answer(it).is_some() || !self.is_wanted(it, now));
         now.millis() - began.millis() >= READY_AFTER_MS || are_read
     }
 
@@ -144,23 +169,28 @@ impl Pipeline {
     }
 
     /// Ends a round of queries: measures the sources, and sets the time from which the next
-    /// round must read.
+    /// round must read: the newest sample of the line furthest behind that may still send
+    /// samples, and once a minute as far back as samples may be late.
     pub fn end_round(&mut self) {
-        let latest = self.reads.latest;
-        if latest > Timestamp::MIN {
-            self.store.end_round(latest);
-            self.reads.end_round(&self.store, latest);
+        let latest = self.latest;
+        if latest == Timestamp::MIN {
+            return;
+        }
+        self.store.end_round(latest);
+        self.unread = self.store.unread_since(latest).unwrap_or(Timestamp::MAX);
+        if is_in_new_minute(latest, &mut self.looked) {
+            let late = Timestamp::from_millis(latest.millis() - LATENESS_MAX_MS);
+            self.unread = self.unread.min(late);
         }
     }
 
     /// Computes the values to serve from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
         self.store.advance(now);
-        if now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS) {
-            self.swept = now;
+        if is_in_new_minute(now, &mut self.swept) {
             self.store.sweep(now);
         }
-        let frame = self.store.frame(now, self.reads.answered.clone());
+        let frame = self.store.frame(now, self.answered.clone());
         let generation = self.store.generation;
         let is_current = self
             .layout_of
@@ -175,6 +205,13 @@ impl Pipeline {
         let (layout, policy) = (Arc::clone(&self.layout), Arc::clone(&self.store.policy));
         Snapshot::compute(frame, layout, policy, Arc::clone(&self.metrics))
     }
+}
+
+/// Whether a time is in another minute than the last time that was.
+fn is_in_new_minute(now: Timestamp, last: &mut Timestamp) -> bool {
+    let minute = |at: Timestamp| at.millis().div_euclid(UPKEEP_MS);
+    let before = std::mem::replace(last, now);
+    minute(before) != minute(now)
 }
 
 /// Signals that metrics need of whole GPUs too.

@@ -25,8 +25,6 @@ pub struct SourceId(pub u16);
 /// A scrape job of a Prometheus with its external labels.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The job and the external labels.
-    pub name: Arc<str>,
     pub job: Arc<str>,
     /// S of its series, the median, milliseconds; `None` before any gap is known.
     pub scrape_ms: Option<i64>,
@@ -61,7 +59,6 @@ impl Sources {
             return SourceId(u16::MAX);
         };
         self.all.push(Source {
-            name: Arc::clone(name),
             job: Arc::clone(job),
             scrape_ms: None,
             lag_ms: 0,

@@ -112,7 +112,6 @@ impl Fleet {
             phase: PodPhase::Running,
             started: Some(self.machines.long_ago()),
             running_since: Some(self.machines.long_ago()),
-            daemon: true,
             owners: vec![exporters],
             ..Pod::default()
         }));
