@@ -171,8 +171,8 @@ fn names_a_successor(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool
     let mut rows = recent_rows(snapshot, device, since);
     rows.any(|row| {
         let line = layout.lines[row.0 as usize].as_ref();
-        let line = line.filter(|line| !line.names_node());
-        let owner = line.and_then(|line| line.owner.as_ref());
+        let line = line.filter(|line| !line.names_node);
+        let owner = line.and_then(|line| line.claim.owner.as_ref());
         let pod = owner.and_then(|it| layout.inventory.pod(&it.namespace, &it.pod));
         let started = pod.and_then(|pod| pod.started);
         started.is_some_and(|started| frame.times[row.0 as usize].first < started)
@@ -184,7 +184,7 @@ fn names_a_successor(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool
 fn has_changed(snapshot: &Snapshot, device: u32, since: Timestamp) -> bool {
     let layout = &snapshot.layout;
     let owner = |line: &Line| {
-        let owner = line.owner.as_ref()?;
+        let owner = line.claim.owner.as_ref()?;
         Some((owner.namespace.clone(), owner.pod.clone()))
     };
     let lines = recent_rows(snapshot, device, since);

@@ -12,7 +12,7 @@ use super::{CustomMetric, ListedMetrics, MetricValues, ObjectSelection, Query, V
 use aggregated_apiserver::refusal::Refusal;
 use findings::codes::{GM301, GM401};
 use findings::{Finding, Report, source};
-use gpu_metrics::external::{ExternalMetrics, FLEET_WINDOW, Reach};
+use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
@@ -176,10 +176,10 @@ impl GpuProvider {
             ValuesOf::Namespace(namespace) => {
                 let metric = self.external.named(&query.metric);
                 let metric = metric.ok_or(Refusal::NoSuchPath)?;
-                window = (metric.reach == Reach::Fleet).then_some(FLEET_WINDOW);
-                let subject = match metric.reach {
-                    Reach::Namespace => Subject::Namespace(namespace),
-                    Reach::Cluster | Reach::Fleet => Subject::Cluster,
+                window = metric.window;
+                let subject = match metric.is_of_cluster {
+                    true => Subject::Cluster,
+                    false => Subject::Namespace(namespace),
                 };
                 (metric.place, &metric.spec, subject)
             }

@@ -5,10 +5,9 @@ use std::time::Duration;
 use aggregated_apiserver::refusal::Refusal;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::selector::{Operator, Requirement, Selector};
-use gpu_metrics::dcgm::schemes::names_an_owner;
+use gpu_metrics::dcgm::schemes::{model, names_an_owner};
 use gpu_metrics::line::Line;
 use gpu_metrics::policy::Measure;
-use gpu_metrics::series::MODEL_LABELS;
 
 /// A window in whole seconds holds at least one. One with too few samples is extended when
 /// it is evaluated.
@@ -104,15 +103,10 @@ fn spelled(value: &str, stand_in: char) -> String {
 
 fn value_of<'r>(requirement: &Requirement, line: &'r Line) -> Option<&'r str> {
     match requirement.key.as_str() {
-        MODEL => model_of(line),
-        CONTAINER => line.owner.as_ref()?.container.as_deref(),
+        MODEL => model(&line.labels),
+        CONTAINER => line.claim.owner.as_ref()?.container.as_deref(),
         key => line.labels.get_ignore_case(key),
     }
-}
-
-fn model_of(line: &Line) -> Option<&str> {
-    let mut names = MODEL_LABELS.iter();
-    names.find_map(|name| line.labels.get_ignore_case(name))
 }
 
 /// The only value that a requirement allows; `None`: it allows several.

@@ -19,25 +19,17 @@ const FLEET: [(&str, DeviceValue); 3] = [
 ];
 
 /// The window in those recipes: `avg(avg_over_time(X[2m]))`.
-pub const FLEET_WINDOW: Duration = Duration::from_secs(120);
-
-/// The devices of an external metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// The devices held in the namespace of the request.
-    Namespace,
-    /// All devices.
-    Cluster,
-    /// All devices, over the window of the recipes.
-    Fleet,
-}
+const FLEET_WINDOW: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug)]
 pub struct ExternalMetric {
     pub spec: MetricSpec,
-    pub reach: Reach,
     /// The place of its metric in the configuration; those of the fleet follow.
     pub place: usize,
+    /// Whether it is of all devices; otherwise of those held in the namespace of the request.
+    pub is_of_cluster: bool,
+    /// `None`: the default one.
+    pub window: Option<Duration>,
 }
 
 /// The external metrics of a configuration.
@@ -51,11 +43,9 @@ impl ExternalMetrics {
     pub fn new(metrics: &[MetricSpec]) -> Self {
         let configured = (0..).zip(metrics).map(|(place, spec)| ExternalMetric {
             spec: spec.clone(),
-            reach: match spec.measure {
-                Measure::OriginalAverage => Reach::Cluster,
-                _ => Reach::Namespace,
-            },
             place,
+            is_of_cluster: spec.measure == Measure::OriginalAverage,
+            window: None,
         });
         let fleet = FLEET.iter().filter(|_| !metrics.is_empty());
         let fleet = (metrics.len()..).zip(fleet);
@@ -68,13 +58,14 @@ impl ExternalMetrics {
                     over: Over::All,
                 },
             },
-            reach: Reach::Fleet,
             place,
+            is_of_cluster: true,
+            window: Some(FLEET_WINDOW),
         });
-        let of_namespaces = configured.clone().filter(|it| it.reach == Reach::Namespace);
+        let of_namespaces = configured.clone().filter(|it| !it.is_of_cluster);
         let prefixed = of_namespaces.map(|mut metric| {
             metric.spec.name.insert_str(0, CLUSTER_PREFIX);
-            metric.reach = Reach::Cluster;
+            metric.is_of_cluster = true;
             metric
         });
         let mut all: Vec<_> = configured.chain(fleet).chain(prefixed).collect();

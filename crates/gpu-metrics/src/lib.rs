@@ -47,7 +47,6 @@ pub mod pipeline;
 pub mod policy;
 mod reading;
 pub mod resources;
-pub mod series;
 pub mod signal;
 pub mod snapshot;
 pub mod source;

@@ -7,24 +7,52 @@ use std::sync::Arc;
 
 use apimachinery::labels::Labels;
 
-use crate::dcgm::schemes;
-use crate::series::{Device, NodeName, Owner};
-
 use crate::dcgm::origin;
+use crate::dcgm::schemes::{self, Claim, OwnerLabels};
+
+/// A GPU or a MIG instance of one. Ordered by its text, so that every replica sums the
+/// readings of devices in the same order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// The GPU's UUID; a MIG instance carries its parent's.
+    pub uuid: Arc<str>,
+    /// The MIG GPU-instance id; `None` for a whole GPU.
+    pub instance: Option<Arc<str>>,
+    /// The MIG profile, `1g.10gb`: part of the identity, because an id is reused with
+    /// another profile after a reconfiguration.
+    pub profile: Option<Arc<str>>,
+}
+
+impl Device {
+    /// Whether this is a MIG instance.
+    pub(crate) fn is_mig(&self) -> bool {
+        self.instance.is_some()
+    }
+}
+
+/// The pod that a series names as the holder of its device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The pod's namespace.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub pod: Arc<str>,
+    /// The container, where the label is present.
+    pub container: Option<Arc<str>>,
+    /// The labels that name it.
+    pub by: &'static OwnerLabels,
+}
 
 /// Labels of a device, shared by the series of its fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     pub device: Device,
     /// The pod that the labels name.
-    pub owner: Option<Owner>,
-    /// Another pod that `namespace` and `pod` name, if other labels name `owner`.
-    pub bare: Option<Box<Owner>>,
-    /// Whether the labels prove that the pod holds the device, as those of a resource claim
-    /// do. Without proof, `namespace` and `pod` may be those of the exporter.
-    pub is_proven: bool,
+    pub claim: Claim,
     /// The names of the node, the best first.
-    pub nodes: Vec<NodeName>,
+    pub nodes: Vec<Arc<str>>,
+    /// Whether a label names the node, and not only the scraped address.
+    pub names_node: bool,
     /// The scraped address.
     pub instance: Arc<str>,
     /// The cluster that the labels name: `cluster=prod`.
@@ -43,17 +71,15 @@ impl Line {
     /// Reads labels; `None`: nothing identifies the device. `rank` is the place of the name.
     #[must_use]
     pub fn read(labels: &Labels, rank: u8) -> Option<Self> {
-        let claim = schemes::claim(labels);
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
         let kept = kept.map(|(name, value)| (Arc::clone(name), Arc::clone(value)));
         Some(Self {
             device: schemes::device(labels)?,
-            owner: claim.owner,
-            bare: claim.bare.map(Box::new),
-            is_proven: claim.proven,
+            claim: schemes::claim(labels),
             nodes: schemes::nodes(labels),
+            names_node: schemes::names_node(labels),
             instance: schemes::value(labels, "instance")
                 .unwrap_or_default()
                 .into(),
@@ -63,11 +89,5 @@ impl Line {
             rank,
             labels: Labels::from_pairs(kept),
         })
-    }
-    /// Whether a label names the node, and not only the scraped address.
-    #[must_use]
-    pub fn names_node(&self) -> bool {
-        let best = self.nodes.first();
-        best.is_some_and(|node| node.rank < schemes::NODE_RANKS)
     }
 }

@@ -113,7 +113,7 @@ impl Pipeline {
         let is_long_ago = |last: Timestamp| now.millis() - last.millis() >= UPKEEP_MS;
         !PROFILING.contains(&signal)
             || self.store.has_signal(signal)
-            || self.store.needs_of_whole_gpus(signal)
+            || self.store.needed_whole.contains(&signal)
             || self.last_answer(signal).is_none_or(is_long_ago)
     }
 

@@ -169,17 +169,12 @@ impl Snapshot {
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
         let span = self.span(window.map(millis));
-        let of = std::slice::from_ref(measure);
-        let inputs = Inputs::of(measure);
-        match measure {
-            // That of the cluster, whatever the object.
-            Measure::OriginalAverage => {
-                let of_cluster =
-                    self.compute_values([&self.layout.cluster], of, inputs, span, None);
-                of_cluster.repeat(objects.len())
-            }
-            _ => self.compute_values(objects.iter().copied(), of, inputs, span, None),
-        }
+        let (of, inputs) = (std::slice::from_ref(measure), Inputs::of(measure));
+        // That of the cluster, whatever the object.
+        let is_original = *measure == Measure::OriginalAverage;
+        let of_object = |it: &&'_ Object| if is_original { &self.layout.cluster } else { *it };
+        let objects = objects.iter().map(of_object);
+        self.compute_values(objects, of, inputs, span, None)
     }
 
     /// Whether the live pod of a claim holds its device at the end of the window.

@@ -116,7 +116,7 @@ impl PolledSource<'_> {
 
 /// The name of a scraped target: its address, otherwise its node.
 fn place(line: &Line) -> &str {
-    let node = || line.nodes.first().map_or("?", |node| &node.name);
+    let node = || line.nodes.first().map_or("?", |node| node);
     match &*line.instance {
         "" => node(),
         instance => instance,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::series::{Device, NodeName, Owner};
+use crate::line::{Device, Owner};
 use apimachinery::labels::Labels;
 
 /// Spellings of the GPU's UUID (`crate::dcgm`, "Labels"), compared case-insensitively.
@@ -14,6 +14,9 @@ const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 /// Spellings of the MIG GPU-instance id and profile.
 const INSTANCE: &str = "GPU_I_ID";
 const PROFILE: &str = "GPU_I_PROFILE";
+
+/// Labels that hold the GPU's model (`crate::dcgm`, "Labels").
+const MODEL: [&str; 2] = ["modelName", "model_name"];
 
 /// Labels that may name the node, best first (docs/numbers.md, "Whose a device is"). The host
 /// part of `instance` is last: managed collection writes the node's name there.
@@ -27,12 +30,6 @@ const NODE: [&str; 8] = [
     "node_name",
     "exported_node_name",
 ];
-
-/// The ranks below this are of labels that name the node, and not what is scraped.
-pub(crate) const NODE_RANKS: u8 = NODE.len() as u8;
-
-/// The rank of the scraped pod's name.
-pub(crate) const POD_RANK: u8 = NODE_RANKS + 1;
 
 /// Labels that name a pod (docs/numbers.md, "Whose a device is").
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,14 +75,15 @@ const PROOF: [&str; 4] = ["vgpu", "dra_claim_name", "dra_device_name", "pod_uid"
 const EXPORTER: &str = "dcgm-exporter";
 
 /// The owner as the labels name it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The pod named.
     pub owner: Option<Owner>,
-    /// Another pod that the last pair names, if an earlier pair names `owner`.
-    pub bare: Option<Owner>,
-    /// Whether the labels prove that a pod holds the device.
-    pub proven: bool,
+    /// Another pod that `namespace` and `pod` name, if other labels name `owner`.
+    pub bare: Option<Box<Owner>>,
+    /// Whether the labels prove that the pod holds the device, as those of a resource claim
+    /// do. Without proof, `namespace` and `pod` may be those of the exporter.
+    pub is_proven: bool,
 }
 
 /// The value of a label, whose name matches case-insensitively; an empty value counts as
@@ -130,8 +128,8 @@ pub fn claim(labels: &Labels) -> Claim {
     let bare = owners.find(|it| it.by.are_bare() && !is_exporter(it) && is_other(it));
     Claim {
         owner: owner.filter(|it| !is_exporter(it)),
-        bare,
-        proven: PROOF.iter().any(|name| get(name).is_some()),
+        bare: bare.map(Box::new),
+        is_proven: PROOF.iter().any(|name| get(name).is_some()),
     }
 }
 
@@ -157,19 +155,28 @@ pub fn device(labels: &Labels) -> Option<Device> {
     })
 }
 
-/// Candidates for the node's name, best first; each name once, by its best label. The last
-/// is the scraped pod, whose Node is known if it is an exporter's.
+/// The GPU's model.
 #[must_use]
-pub fn nodes(labels: &Labels) -> Vec<NodeName> {
+pub fn model(labels: &Labels) -> Option<&str> {
+    MODEL.iter().find_map(|name| value(labels, name))
+}
+
+/// Whether a label names the node, and not only what is scraped.
+pub(crate) fn names_node(labels: &Labels) -> bool {
+    NODE.iter().any(|name| value(labels, name).is_some())
+}
+
+/// Candidates for the node's name, each once, the best first. The last is the scraped pod, whose
+/// Node is known if it is an exporter's.
+#[must_use]
+pub fn nodes(labels: &Labels) -> Vec<Arc<str>> {
     let host = value(labels, "instance").map(host);
     let last = [host, value(labels, "pod")];
     let named = NODE.iter().map(|name| value(labels, name)).chain(last);
-    let mut nodes: Vec<NodeName> = Vec::new();
-    for (rank, name) in (0..).zip(named) {
-        let Some(name) = name else { continue };
-        if !nodes.iter().any(|known| known.name.as_ref() == name) {
-            let name = name.into();
-            nodes.push(NodeName { rank, name });
+    let mut nodes: Vec<Arc<str>> = Vec::new();
+    for name in named.flatten() {
+        if !nodes.iter().any(|known| **known == *name) {
+            nodes.push(name.into());
         }
     }
     nodes
@@ -203,7 +210,7 @@ mod tests {
         else {
             return "nothing".to_owned();
         };
-        let proven = if claim.proven { ", proven" } else { "" };
+        let proven = if claim.is_proven { ", proven" } else { "" };
         format!("{} {namespace}/{pod}{proven}", by.pod)
     }
 
@@ -248,8 +255,8 @@ namespace=gpu-operator pod=dcgm-exporter-x pod_uid=5 => nothing
     #[test]
     fn the_hostname_precedes_the_instance_as_a_node_name() {
         let found = nodes(&labels("hostname=gpu-node-1 instance=10.0.0.1:9400"));
-        let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
-        assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
+        let found: Vec<_> = found.iter().map(|node| &**node).collect();
+        assert_eq!(found, ["gpu-node-1", "10.0.0.1"]);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use apimachinery::time::{Timestamp, millis};
 
 use crate::counts::Counts;
+use crate::dcgm::schemes;
 use crate::devices::{DeviceReport, DeviceState, ExplainedReading, IdleTime};
 use crate::grid::instant_time;
 use crate::layout::ClaimId;
 use crate::outcome::{OfDevice, Outcome, devices_of};
 use crate::policy::Measure;
 use crate::reading::{DeviceReading, Inputs, Span};
-use crate::series::MODEL_LABELS;
 use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
 use crate::window::window_ms;
@@ -105,11 +105,10 @@ impl Snapshot {
             format!("{}/{}", pod.namespace, pod.name)
         });
         let pods: BTreeSet<String> = named.collect();
-        let mut models = MODEL_LABELS.iter();
-        let model = models.find_map(|name| line?.labels.get_ignore_case(name));
+        let model = line.and_then(|line| schemes::model(&line.labels));
         let shown = inputs.shown_by().next();
         let signal = shown.map(|value| self.signal_of(device, value));
-        let owner = line.and_then(|line| line.owner.as_ref());
+        let owner = line.and_then(|line| line.claim.owner.as_ref());
         let (instance, profile) = (&facts.device.instance, facts.device.profile.as_deref());
         let instance = instance.as_ref();
         let outcomes = of.outcomes(own);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::counts::Counts;
 use crate::dcgm::schemes::{OWNERS, OwnerLabels};
-use crate::grid::instant_time;
+use crate::grid::{RowId, instant_time};
+use crate::line::Line;
 use crate::outcome::devices_of;
 use crate::policy::{DeviceValue, Reducer};
 use crate::reading::Inputs;
@@ -25,9 +26,16 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     let (layout, policy) = (&snapshot.layout, &snapshot.policy);
     let devices = devices_of(question.object).map(|members| members[0].device);
     let devices: Vec<u32> = devices.collect();
+    let line = |row: &RowId| layout.lines[row.0 as usize].as_deref();
+    // Exporters may split a field by process.
+    let is_part = |line: &Line| {
+        let mut names = ["vgpu", "pod_uid"].iter();
+        names.all(|name| line.labels.get_ignore_case(name).is_some())
+    };
     let is_odd = |device: &u32| {
         let of = &layout.devices[*device as usize];
-        of.device.instance.is_some() || of.has_instances
+        let mut lines = layout.lines_of(*device).iter().filter_map(line);
+        of.device.instance.is_some() || of.has_instances || lines.any(is_part)
     };
     if question.is_narrowed || devices.iter().any(is_odd) {
         return None;
@@ -38,7 +46,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     let shown = Inputs::of(question.measure).shown_by().next()?;
     let signal = only(all.map(|it| snapshot.signal_of(it, shown)))?;
     let rows = devices.iter().flat_map(|it| layout.lines_of(*it));
-    let owners = rows.filter_map(|row| layout.lines[row.0 as usize].as_ref()?.owner.as_ref());
+    let owners = rows.filter_map(|row| line(row)?.claim.owner.as_ref());
     let owners: BTreeSet<&OwnerLabels> = owners.map(|owner| owner.by).collect();
     let counts = Counts::of(*question.measure);
     if owners.len() > 1 || shown == DeviceValue::MemoryUsedPercent {

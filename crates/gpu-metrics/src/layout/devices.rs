@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{DeviceFacts, Layout, Named};
-use crate::dcgm::schemes;
-use crate::line::Line;
-use crate::series::Device;
+use crate::line::{Device, Line};
 
 /// A line on its node.
 type Placed<'a> = (Option<&'a Arc<str>>, &'a Device, &'a Named<'a>);
@@ -85,8 +83,7 @@ fn uuid<'a>(named: &Named<'a>) -> &'a Arc<str> {
 /// The node of a line, otherwise the best name that the line has for it.
 fn node_of<'a>((node, _, named): &Placed<'a>) -> Option<&'a Arc<str>> {
     let line: &'a Arc<Line> = named.line;
-    let best = line.nodes.first().filter(|it| it.rank < schemes::POD_RANK);
-    node.or(best.map(|it| &it.name))
+    node.or(line.nodes.first())
 }
 
 /// The first 16 bytes of a text. Most texts differ in them, so that a comparison mostly does

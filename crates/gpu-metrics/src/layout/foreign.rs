@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::Named;
-use crate::line::Line;
-use crate::series::Device;
+use crate::line::{Device, Line};
 
 /// What shows that lines are of other clusters.
 pub(super) struct Foreign<'a> {
@@ -81,7 +80,7 @@ impl<'a> Foreign<'a> {
         let line: &'a Line = named.line;
         let is_ours = self.ours.is_empty() || self.ours.contains(&line.device);
         let is_strange = is_on_no_node(named) && !is_ours;
-        line.nodes.first().map(|it| &it.name).filter(|_| is_strange)
+        line.nodes.first().filter(|_| is_strange)
     }
 
     pub(super) fn nodes(&self) -> Vec<Arc<str>> {
@@ -96,13 +95,13 @@ impl<'a> Foreign<'a> {
 }
 
 fn is_on_no_node(named: &Named<'_>) -> bool {
-    named.node.is_none() && named.line.names_node()
+    named.node.is_none() && named.line.names_node
 }
 
 /// Whether a line is of this cluster: its pod is known, and on the Node that the line names.
 /// `None`: it names no pod, or a known one but no node that is known.
 fn is_local(named: &Named<'_>) -> Option<bool> {
-    named.line.owner.as_ref()?;
+    named.line.claim.owner.as_ref()?;
     let Some(pod) = named.pod else {
         return Some(false);
     };

@@ -23,8 +23,7 @@ use self::pods::pod_of;
 pub use self::pods::{Claim, Holder};
 use crate::grid::RowId;
 use crate::inventory::{Inventory, ObjectKind, Pod};
-use crate::line::Line;
-use crate::series::Device;
+use crate::line::{Device, Line};
 
 /// Index of a claim.
 pub type ClaimId = u32;

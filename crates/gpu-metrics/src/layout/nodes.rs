@@ -9,7 +9,6 @@ use std::sync::Arc;
 use apimachinery::labels::Labels;
 
 use crate::inventory::Inventory;
-use crate::series::NodeName;
 
 /// The label that the kubelet sets to the host's name (`k8s.io/api/core/v1`,
 /// `LabelHostname`).
@@ -67,9 +66,8 @@ impl NodeNames {
     }
 
     /// The Node of a series: its first name that is a Node's.
-    pub(crate) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
-        let mut names = names.iter();
-        names.find_map(|named| self.nodes.get(&named.name)?.as_ref())
+    pub(crate) fn named(&self, names: &[Arc<str>]) -> Option<&Arc<str>> {
+        names.iter().find_map(|name| self.nodes.get(name)?.as_ref())
     }
 }
 

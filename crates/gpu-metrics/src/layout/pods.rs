@@ -130,7 +130,7 @@ pub(super) fn pod_of<'a>(
     newest: Timestamp,
     inventory: &'a Inventory,
 ) -> Option<&'a Pod> {
-    let owner = line.owner.as_ref()?;
+    let owner = line.claim.owner.as_ref()?;
     let is_there = |pod: &&Pod| node.is_none() || pod.node.is_none() || pod.node.as_ref() == node;
     let listed = inventory.pod(&owner.namespace, &owner.pod);
     let departed = || inventory.departed(&owner.namespace, &owner.pod).iter();
@@ -156,15 +156,15 @@ impl<'a> Pods<'a> {
     /// The pod that holds the device of a line by its labels. Bare labels may be those of the
     /// exporter, which requests no GPU.
     fn named(&mut self, named: &Named<'a>) -> Option<PodId> {
-        let owner = named.line.owner.as_ref()?;
+        let owner = named.line.claim.owner.as_ref()?;
         // A pod that requests a GPU may have labels that the exporter adds to its series and
         // that name another pod.
-        let bare = named.line.bare.as_ref();
+        let bare = named.line.claim.bare.as_ref();
         let bare = bare.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
         if bare.is_some_and(Pod::requests_gpu) {
             return None;
         }
-        let is_bare = owner.by.are_bare() && !named.line.is_proven;
+        let is_bare = owner.by.are_bare() && !named.line.claim.is_proven;
         let is_cluster = self.inventory.authority == InventoryOrigin::Cluster;
         match named.pod {
             Some(pod) => (!is_bare || pod.requests_gpu()).then(|| self.of(pod)),
@@ -175,7 +175,7 @@ impl<'a> Pods<'a> {
 
     /// Whether the pod that a line names is listed and runs on another Node.
     fn runs_elsewhere(&self, named: &Named<'_>) -> bool {
-        let owner = named.line.owner.as_ref();
+        let owner = named.line.claim.owner.as_ref();
         let listed = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
         listed.is_some_and(|pod| pod.started.is_none_or(|started| named.newest >= started))
     }

@@ -87,12 +87,12 @@ impl Store {
             }
         };
         share(&mut line.device.uuid);
-        if let Some(owner) = &mut line.owner {
+        if let Some(owner) = &mut line.claim.owner {
             share(&mut owner.namespace);
             share(&mut owner.pod);
             owner.container.as_mut().into_iter().for_each(&mut share);
         }
-        line.nodes.iter_mut().for_each(|node| share(&mut node.name));
+        line.nodes.iter_mut().for_each(&mut share);
         line.nodes.shrink_to_fit();
         line.cluster.as_mut().into_iter().for_each(&mut share);
         share(&mut line.job);

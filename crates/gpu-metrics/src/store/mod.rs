@@ -58,7 +58,7 @@ pub struct Store {
     pub(crate) policy: Arc<Policy>,
     specs: Vec<SignalSpec>,
     /// Profiling signals that are kept for whole GPUs too.
-    needed_whole: HashSet<SignalId>,
+    pub(crate) needed_whole: HashSet<SignalId>,
     lines: Vec<Option<Slot>>,
     free: Vec<RowId>,
     ids: HashMap<Arc<Line>, RowId>,
@@ -212,10 +212,6 @@ impl Store {
     pub(crate) fn has_signal(&self, signal: SignalId) -> bool {
         let columns = self.signals.get(signal.index());
         columns.is_some_and(|columns| !columns.is_empty())
-    }
-
-    pub(crate) fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
-        self.needed_whole.contains(&signal)
     }
 
     /// How many series are known.

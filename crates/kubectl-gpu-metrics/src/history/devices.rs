@@ -11,8 +11,8 @@ use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes;
+use gpu_metrics::line::{Device, Owner};
 use gpu_metrics::policy::DeviceValue;
-use gpu_metrics::series::{Device, MODEL_LABELS, Owner};
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use gpu_metrics::validity::{UnitEvidence, reading};
 use prometheus_source::query::any_name;
@@ -268,14 +268,9 @@ impl Rows {
 }
 
 fn new_row(labels: &Labels, length: usize) -> Row {
-    let models = MODEL_LABELS.iter();
-    let nodes = schemes::nodes(labels);
     Row {
-        node: nodes.into_iter().next().map(|node| node.name),
-        model: models
-            .filter_map(|name| labels.get_ignore_case(name))
-            .next()
-            .map(Into::into),
+        node: schemes::nodes(labels).into_iter().next(),
+        model: schemes::model(labels).map(Into::into),
         readings: vec![Reading::Silent; length],
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
-use gpu_metrics::series::Device;
+use gpu_metrics::line::Device;
 
 use crate::history::devices::{Holding, Reading, Row};
 use crate::history::owners::Named;
