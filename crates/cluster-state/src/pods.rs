@@ -146,7 +146,6 @@ impl PodStatus {
         match self.phase.as_deref() {
             Some("Running") => PodPhase::Running,
             Some("Succeeded" | "Failed") => PodPhase::Finished,
-            Some("Unknown") => PodPhase::Unknown,
             _ => PodPhase::Pending,
         }
     }

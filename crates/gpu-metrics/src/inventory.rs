@@ -55,15 +55,13 @@ impl ObjectKind {
 /// The phase of a pod, as far as metrics depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Accepted, containers not all started.
+    /// It has not started, or it is unknown whether it has.
+    #[default]
     Pending,
     /// At least one container runs.
     Running,
     /// Succeeded or Failed: never served again.
     Finished,
-    /// The node does not report.
-    #[default]
-    Unknown,
 }
 
 /// Whether a pod has been Ready since its containers started. Until then it has no value of its

@@ -190,7 +190,10 @@ mod tests {
         let of = |amounts: &[(&'static str, &'static str)]| {
             GpuResources::default().among(amounts.iter().copied())
         };
-        assert_eq!(of(&[("nvidia.com/gpu", "2"), ("nvidia.com/mig-1g.5gb", "1")]).devices, 3);
+        assert_eq!(
+            of(&[("nvidia.com/gpu", "2"), ("nvidia.com/mig-1g.5gb", "1")]).devices,
+            3
+        );
         assert!(of(&[("nvidia.com/gpu", "0"), ("nvidia.com/gpumem", "0")]).is_empty());
         let share = of(&[("nvidia.com/gpumem", "2k")]);
         assert!(share.has_share && share.devices == 0 && !share.is_empty());

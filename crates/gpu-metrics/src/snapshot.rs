@@ -171,10 +171,13 @@ impl Snapshot {
         let span = self.span(window.map(millis));
         let (of, inputs) = (std::slice::from_ref(measure), Inputs::of(measure));
         // That of the cluster, whatever the object.
-        let is_original = *measure == Measure::OriginalAverage;
-        let of_object = |it: &&'_ Object| if is_original { &self.layout.cluster } else { *it };
-        let objects = objects.iter().map(of_object);
-        self.compute_values(objects, of, inputs, span, None)
+        let (is_original, cluster) = (*measure == Measure::OriginalAverage, [&self.layout.cluster]);
+        let evaluated = if is_original { &cluster } else { objects };
+        let values = self.compute_values(evaluated.iter().copied(), of, inputs, span, None);
+        if is_original {
+            return values.repeat(objects.len());
+        }
+        values
     }
 
     /// Whether the live pod of a claim holds its device at the end of the window.
@@ -207,17 +210,5 @@ impl Snapshot {
             newest.is_some_and(|newest| newest.millis() - of.newest.millis() < of.fresh_ms)
         });
         present.filter_map(|row| layout.lines[row.0 as usize].as_deref())
-    }
-
-    /// The devices of live pods without a sample within F.
-    #[must_use]
-    pub fn silent(&self) -> Vec<u32> {
-        let is_silent = |device: &u32| {
-            let times = self.times(*device);
-            times.is_none_or(|it| it.is_silent)
-        };
-        let devices = (0..).take(self.layout.devices.len());
-        let held = devices.filter(|device| self.is_held(*device));
-        held.filter(is_silent).collect()
     }
 }

@@ -200,7 +200,7 @@ fn phases_and_termination_are_distinguished() {
         |phase: &str| pod(&json!({"metadata": {"name": "p"}, "status": {"phase": phase}})).phase;
     assert_eq!(of("Succeeded"), PodPhase::Finished);
     assert_eq!(of("Failed"), PodPhase::Finished);
-    assert_eq!(of("Unknown"), PodPhase::Unknown);
+    assert_eq!(of("Unknown"), PodPhase::Pending);
     assert_eq!(of("Resting"), PodPhase::Pending);
     let ending = json!({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
     assert!(pod(&ending).terminating);

@@ -16,7 +16,13 @@ pub(super) fn check(seen: PolledSource<'_>) -> Option<Finding> {
     };
     let heard: HashSet<_> = seen.devices().filter_map(|(it, _)| exporter(it)).collect();
     let mut places: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for device in seen.snapshot.silent() {
+    let is_silent = |device: &u32| {
+        let times = seen.snapshot.times(*device);
+        times.is_none_or(|times| times.is_silent)
+    };
+    let held = (0..).take(devices.len());
+    let held = held.filter(|device| seen.snapshot.is_held(*device));
+    for device in held.filter(is_silent) {
         let Some((place, node)) = exporter(device) else {
             continue;
         };
