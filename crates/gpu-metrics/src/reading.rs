@@ -3,7 +3,7 @@
 use apimachinery::time::Timestamp;
 
 use crate::grid::{Reading, RowId};
-use crate::policy::{DeviceValue, Measure, Over};
+use crate::policy::{DeviceValue, Measure};
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 
@@ -66,47 +66,33 @@ impl DeviceReading {
     }
 }
 
-/// The device values that a measure reads, of which the first with a reading counts, and
-/// whether the measure depends on which devices are active. Measures with the same inputs
-/// have the same readings.
+/// The device values that a measure reads, of which the first with a reading counts. Measures
+/// with the same inputs have the same readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inputs {
-    shown_by: [Option<DeviceValue>; 3],
-    pub(crate) of_active: bool,
-}
+pub(crate) struct Inputs([Option<DeviceValue>; 3]);
 
 impl Inputs {
     pub(crate) fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
-        let (shown_by, of_active) = match measure {
-            Measure::Devices { value, over, .. } => {
-                ([Some(*value), None, None], *over == Over::Active)
-            }
-            Measure::HeldCount => {
-                let others = [DeviceValue::GpuUtilization, DeviceValue::MemoryUsed];
-                ([memory, Some(others[0]), Some(others[1])], false)
-            }
-            Measure::ActiveCount | Measure::IdleCount => ([memory, None, None], true),
-            Measure::OriginalAverage => {
-                let own = DeviceValue::Signal(SignalId::MEM_COPY_UTIL);
-                ([Some(own), None, None], false)
-            }
-        };
-        Self {
-            shown_by,
-            of_active,
-        }
+        let others = [DeviceValue::GpuUtilization, DeviceValue::MemoryUsed];
+        let original = DeviceValue::Signal(SignalId::MEM_COPY_UTIL);
+        Self(match measure {
+            Measure::Devices { value, .. } => [Some(*value), None, None],
+            Measure::HeldCount => [memory, Some(others[0]), Some(others[1])],
+            Measure::ActiveCount | Measure::IdleCount => [memory, None, None],
+            Measure::OriginalAverage => [Some(original), None, None],
+        })
     }
 
     /// The device values read, the best first.
     pub(crate) fn shown_by(self) -> impl Iterator<Item = DeviceValue> {
-        self.shown_by.into_iter().flatten()
+        self.0.into_iter().flatten()
     }
 
     /// Whether every MIG instance repeats the reading of its board (NVIDIA/DCGM,
     /// `dcgmlib/src/dcgm_fields.cpp`).
     pub(crate) fn is_of_board(self) -> bool {
-        self.shown_by[0] == Some(DeviceValue::PowerUsage)
+        self.0[0] == Some(DeviceValue::PowerUsage)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::millis;
 
 use crate::counts::Counts;
 use crate::dcgm::schemes;
@@ -125,18 +125,15 @@ impl Snapshot {
             fresh_seconds: seconds(times.map_or(0, |it| it.fresh_ms)),
             newest: times.map(|it| it.newest.date()),
             cause: times.and_then(|it| Some(it.cause()?.to_string())),
-            idle_since: self.idle(device, inputs, question.now),
-            readings: outcomes
-                .map(|it| explained(it, question.measure, inputs))
-                .collect(),
+            idle_since: self.idle(device, question),
+            readings: outcomes.map(|it| explained(it, question.measure)).collect(),
         }
     }
 
     /// How long a held device has not been in use, as far back as the longest window.
-    fn idle(&self, device: u32, inputs: Inputs, now: Timestamp) -> Option<IdleTime> {
-        if !inputs.of_active {
-            return None;
-        }
+    fn idle(&self, device: u32, question: &Question<'_>) -> Option<IdleTime> {
+        let (inputs, now) = (Inputs::of(question.measure), question.now);
+        Counts::of(*question.measure).active?;
         let span = self.span(Some(millis(self.policy.max_window)));
         let (mut since, mut or_longer) = (None, true);
         for instant in span.instants().rev() {
@@ -183,7 +180,7 @@ impl Explanation {
     }
 }
 
-fn explained(outcome: Outcome, measure: &Measure, inputs: Inputs) -> ExplainedReading {
+fn explained(outcome: Outcome, measure: &Measure) -> ExplainedReading {
     let Outcome::Answers { reading, is_held } = outcome else {
         let mut nothing = ExplainedReading::default();
         if outcome == Outcome::Missing {
@@ -191,14 +188,15 @@ fn explained(outcome: Outcome, measure: &Measure, inputs: Inputs) -> ExplainedRe
         }
         return nothing;
     };
+    let counts = Counts::of(*measure);
     ExplainedReading {
         number: Some(reading.value),
         state: match reading.is_active() {
             _ if !is_held => DeviceState::Free,
-            _ if !inputs.of_active => DeviceState::Held,
+            _ if counts.active.is_none() => DeviceState::Held,
             true => DeviceState::Active,
             false => DeviceState::Idle,
         },
-        counted: Counts::of(*measure).includes(&reading, is_held),
+        counted: counts.includes(&reading, is_held),
     }
 }
