@@ -9,7 +9,7 @@ use apimachinery::labels::Labels;
 use apimachinery::promql::equals;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::Timestamp;
-use gpu_metrics::external::{ExternalMetrics, Reach};
+use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::layout::Object;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
@@ -119,12 +119,12 @@ impl At<'_> {
     /// others the one that the controller wrote.
     pub(super) fn answer(&self, hpa: &Hpa, metric: &Metric, written: Option<f64>) -> MetricsAnswer {
         let known = self.external.named(metric.source.name());
-        let known = known.filter(|(.., reach)| *reach == Reach::Namespace);
+        let known = known.filter(|known| !known.is_of_cluster);
         let window = window(metric.source.selector());
-        let (Some((_, spec, _)), Some(window)) = (known, window) else {
+        let (Some(known), Some(window)) = (known, window) else {
             return self.as_written(metric, written);
         };
-        let of = |object: &Object| self.value(object, &spec.measure, window);
+        let of = |object: &Object| self.value(object, &known.spec.measure, window);
         let none = || MetricsAnswer::Failed("the samples of that time give no value".to_owned());
         let namespace = Some(&*hpa.namespace);
         let object = match &metric.source {

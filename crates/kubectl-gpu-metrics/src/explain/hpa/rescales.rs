@@ -149,7 +149,7 @@ impl<'h> Reader<'h> {
         let ready = history.ready(&hpa, ends).await?;
         let owners = Owners::read(history, ends, Some(&hpa.namespace), None).await?;
         let past = Past {
-            external: ExternalMetrics::new(history.metrics().into()),
+            external: ExternalMetrics::new(&history.metrics()),
             hpa,
             flags,
             ordered,

@@ -86,7 +86,7 @@ fn past(changes: &[(i64, i32)]) -> Past {
     Past {
         hpa: Hpa::try_from(&object).unwrap(),
         flags: ControllerFlags::of_version(37),
-        external: ExternalMetrics::new(metrics::built_in().into()),
+        external: ExternalMetrics::new(&metrics::built_in()),
         ordered: (0..1800).step_by(15).map(replicas).collect(),
         ready: vec![(at(1215), 2), (at(1260), 3)],
     }
