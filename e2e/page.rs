@@ -124,6 +124,40 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
     assert_ne!(browser.text("main"), "", "before: {shown}");
 }
 
+#[test]
+fn charts_show_the_past_with_other_periods_and_a_table_of_their_numbers() {
+    let (_demo, url) = demo(&[]);
+    let browser = Browser::start();
+    browser.open(&url);
+    browser.run(STAY);
+    let said = browser.text("main");
+    assert!(said.contains("GPU-hours held in the last day"), "{said}");
+    let lines = "return document.querySelectorAll('.chart polyline').length";
+    assert_ne!(browser.run(lines), 0);
+    browser.open(&format!("{}gpus", origin(&url)));
+    for (words, heading) in [
+        ("gpu?uuid=", "The last 1h"),
+        ("period=6h", "The last 6h"),
+        ("resource=pods", "The last 1h"),
+        ("resource=deployments.apps", "The last 1h"),
+    ] {
+        let title = follow(&browser, words);
+        let said = browser.text("main");
+        assert!(said.contains(heading), "{title}: {said}");
+        let charts = browser.run("return document.querySelectorAll('.chart svg').length");
+        assert_eq!(charts, 4, "{title}: {said}");
+        assert_ne!(browser.run(lines), 0, "{title}: {said}");
+        assert_eq!(browser.violations(), Vec::<String>::new(), "{title}");
+    }
+    // A touch shows what a pointer has as a tooltip.
+    browser.run("document.querySelector('.chart rect:last-of-type').dispatchEvent(new MouseEvent('click', {bubbles: true}))");
+    let said = browser.text(".chart output");
+    assert!(said.contains(": utilisation "), "{said}");
+    browser.run("document.querySelectorAll('details').forEach((it) => it.open = true)");
+    let rows = "return document.querySelectorAll('.chart tbody tr').length";
+    assert_eq!(browser.run(rows), 4 * 120);
+}
+
 /// Clicks the first link of a page's content whose address has these words. Returns the title
 /// of the page that it leads to.
 fn follow(browser: &Browser, words: &str) -> String {

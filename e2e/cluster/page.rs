@@ -1,8 +1,10 @@
 //! The page of a cluster: with the rights of its user, and for operators.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
+use cluster_state::clock;
 use serde_json::json;
 
 use super::install::manifest;
@@ -12,6 +14,7 @@ use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
 use crate::program::{Program, eventually, ok_if};
+use crate::prometheus::{Storage, Store, blocks};
 
 /// Opens a user's page in a browser. Returns its address without the token.
 fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
@@ -39,6 +42,7 @@ async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
     }
     let browser = Browser::start();
     everything(&lab, &browser);
+    rescaled(&lab, &browser, &recorded().await.url);
     a_namespace(&lab, &browser);
 }
 
@@ -54,6 +58,8 @@ fn everything(lab: &Lab, browser: &Browser) {
         ok_if(said.contains("✓ Follows its metrics"), &said)
     });
     inspect(browser, &origin, &PAGES);
+    browser.open(&origin);
+    has(browser, "main", "give --prometheus-url");
     browser.open(&scaled);
     browser.run("document.querySelector('tbody th a').click()");
     browser
@@ -79,6 +85,50 @@ fn everything(lab: &Lab, browser: &Browser) {
     browser.open(&origin);
     has(browser, "main", "active: 2,");
     has(browser, "main", others);
+}
+
+/// A Prometheus with what kube-state-metrics recorded of the autoscaler in the last 50 minutes.
+async fn recorded() -> Store {
+    let mut out = String::new();
+    let of_metric = ",metric_name=\"gpu_memory_utilization\",metric_target_type=\"average\"";
+    for (series, more, before, after) in [
+        ("spec_max_replicas", "", 4, 4),
+        ("spec_min_replicas", "", 1, 1),
+        ("spec_target_metric", of_metric, 50, 50),
+        ("status_current_replicas", "", 2, 4),
+        ("status_desired_replicas", "", 2, 4),
+        ("status_target_metric", of_metric, 95, 48),
+    ] {
+        for minute in 0..50 {
+            let value = if minute < 25 { before } else { after };
+            let at = clock::now().secs() - 3000 + 60 * minute;
+            writeln!(out, "kube_horizontalpodautoscaler_{series}{{namespace=\"{TEAM}\",horizontalpodautoscaler=\"{APP}\"{more}}} {value} {at}").unwrap();
+        }
+    }
+    let storage = Storage::new();
+    blocks(&storage, &out, |out| {
+        std::io::Write::write_all(out, b"# EOF\n")
+    });
+    storage.start("").await
+}
+
+fn rescaled(lab: &Lab, browser: &Browser, prometheus: &str) {
+    let admin = lab.plane.kubeconfig();
+    let (_ui, origin) = page_of(admin, &["--prometheus-url", prometheus], browser);
+    let page = format!("hpa?namespace={TEAM}&name={APP}");
+    inspect(browser, &origin, &[&page]);
+    let charts = "return document.querySelectorAll('.chart svg').length";
+    assert_eq!(browser.run(charts), 2, "{}", browser.text("main"));
+    let mark = "return document.querySelector('.chart .mark title').textContent";
+    assert_eq!(browser.run(mark), "rescaled from 2 to 4");
+    let legend = browser.text(".chart:last-of-type .legend");
+    for line in [
+        "wanted: from 2 to 4",
+        "minimum: from 1 to 1",
+        "maximum: from 4 to 4",
+    ] {
+        assert!(legend.contains(line), "{legend}");
+    }
 }
 
 fn a_namespace(lab: &Lab, browser: &Browser) {

@@ -27,6 +27,8 @@ fn without_prometheus_the_page_shows_the_cause_and_no_number() {
     });
     let facts = browser.run("return document.querySelectorAll('.facts').length");
     assert_eq!(facts, 0);
+    let said = browser.text("main");
+    assert!(said.contains("The past is not shown"), "{said}");
     for page in PAGES.into_iter().filter(|page| *page != "hpas") {
         browser.open(&format!("{}{page}", origin(&url)));
         let said = browser.text("main");
@@ -56,6 +58,13 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let hidden = "return [...document.querySelectorAll('tbody tr td:nth-child(-n+3)')].filter((it) => it.getBoundingClientRect().right > innerWidth).length";
     assert_eq!(browser.run(hidden), 0, "{}", browser.text("main"));
     assert_eq!(browser.text("header .brand span"), "demo");
+    let wide = "return document.documentElement.scrollWidth > innerWidth";
+    let rows = "return new Set([...document.querySelectorAll('header nav li')].map((it) => it.offsetTop)).size";
+    for page in PAGES {
+        browser.open(&format!("{}{page}", origin(&url)));
+        assert_eq!(browser.run(wide), false, "/{page} is wider than the window");
+        assert_eq!(browser.run(rows), 1, "/{page}");
+    }
     assert_eq!(browser.violations(), Vec::<String>::new());
     browser.open(&format!("{}findings", origin(&url)));
     let said = browser.text("main");

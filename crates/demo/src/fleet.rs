@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use url::Url;
 
 use cluster_state::clock;
 use gpu_metrics::inventory::Inventory;
@@ -22,8 +23,11 @@ const GPUS_PER_NODE: u32 = 8;
 /// The interval at which exporters update their values and are scraped.
 pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
-/// Starts the Prometheus of a fleet.
-pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Prometheus), Failure> {
+/// Starts the Prometheus of a fleet, and returns its address too.
+pub(super) async fn simulate(
+    gpus: u32,
+    seed: u64,
+) -> Result<(Arc<Fleet>, Prometheus, Url), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
     scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
@@ -34,8 +38,8 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Promet
     let served = live::serve_prometheus(Arc::clone(&fleet)).await;
     let address = served.map_err(|error| failed(&error))?;
     let url = parse_url(&format!("http://{address}")).map_err(|error| failed(&error))?;
-    let source = Prometheus::new(PrometheusSettings::new(url), KeyHasher::new());
-    Ok((fleet, source.map_err(|error| failed(&error))?))
+    let source = Prometheus::new(PrometheusSettings::new(url.clone()), KeyHasher::new());
+    Ok((fleet, source.map_err(|error| failed(&error))?, url))
 }
 
 /// The fleet's objects, updated as they change.

@@ -94,7 +94,12 @@ fn main() -> ExitCode {
 /// # Errors
 /// When the configuration is invalid, the directory cannot be written or the port is in use.
 async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let mut config = configuration(&args)?;
+    let mut flags = Flags {
+        config: args.config.clone(),
+        prometheus_url: args.prometheus_url.clone(),
+        ..Flags::default()
+    };
+    let mut config = flags.load()?.0;
     // With a real Prometheus the log also shows what was found. With the simulation it
     // shows only warnings.
     let level = match config.prometheus {
@@ -132,7 +137,8 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
                 config.policy.scrape_interval = Some(fleet::SCRAPE);
                 config.poll = Some(fleet::SCRAPE);
             }
-            let (fleet, source) = fleet::simulate(args.gpus, args.seed).await?;
+            let (fleet, source, url) = fleet::simulate(args.gpus, args.seed).await?;
+            flags.prometheus_url = Some(url);
             let inventory = fleet::inventory(Arc::clone(&fleet));
             (source, inventory, Some(Autoscalers::new(fleet)))
         }
@@ -149,7 +155,7 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
         autoscaled = autoscalers.first();
         tasks.spawn(autoscalers.control(Client::of_service(open.clone())));
     }
-    let pages = ui::routes(Client::of_service(open.clone()), None, "demo");
+    let pages = ui::routes(Client::of_service(open.clone()), None, "demo", flags);
     let url = page.url();
     let showing = tokio::spawn(page.serve(pages, stopped.clone()));
     let limits = Limits {
@@ -173,15 +179,6 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
     let _ = tokio::join!(serving, showing);
     drop(directory);
     interrupted.map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
-}
-
-fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
-    let flags = Flags {
-        config: args.config.clone(),
-        prometheus_url: args.prometheus_url.clone(),
-        ..Flags::default()
-    };
-    Ok(flags.load()?.0)
 }
 
 /// The client of a real Prometheus, and an empty inventory, because there is no cluster.

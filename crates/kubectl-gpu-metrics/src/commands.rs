@@ -27,7 +27,7 @@ pub enum Command {
     /// Report problems of HPAs, registration, rights and files, with their remedies.
     Check(Box<check::CheckArgs>),
     /// Show the fleet, objects, autoscalers and findings in a browser.
-    Ui(ui::UiArgs),
+    Ui(Box<ui::UiArgs>),
     /// Compute what an HPA would have done with the load of the last days.
     Backtest(Box<backtest::BacktestArgs>),
     /// Print the completion script of a shell.
@@ -46,7 +46,7 @@ impl Command {
             Self::Usage(args) => usage::run(*args).await,
             Self::Explain(args) => explain::run(*args).await,
             Self::Check(args) => check::run(*args).await,
-            Self::Ui(args) => ui::run(args).await,
+            Self::Ui(args) => ui::run(*args).await,
             Self::Backtest(args) => backtest::run(*args).await,
             Self::Completion(args) => shell::completion(&args, Line::command()),
         }

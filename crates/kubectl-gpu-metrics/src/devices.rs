@@ -1,6 +1,7 @@
 //! The columns of GPUs and MIG instances, in lists and in explanations.
 
 use gpu_metrics::devices::{DeviceReport, DeviceState, ExplainedReading, IdleTime};
+use gpu_metrics::line::Device;
 
 use crate::document::Severity;
 use crate::document::cell::{Cell, Object, Reference, Unit};
@@ -71,6 +72,16 @@ fn pods(gpu: &DeviceReport) -> Cell {
         [] => Cell::absent("no pod is known to hold it"),
         pods => Cell::Objects(pods.iter().map(|it| pod(it)).collect()),
     }
+}
+
+/// Whether a device has this name.
+pub(super) fn is_named(device: &Device, name: &str) -> bool {
+    let (uuid, instance) = name.split_once(" (").unwrap_or((name, ""));
+    *device.uuid == *uuid
+        && match &device.instance {
+            Some(id) => instance.ends_with(&format!("id {id})")),
+            None => instance.is_empty(),
+        }
 }
 
 /// A GPU with what it does at the newest instant.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri, header};
@@ -74,13 +75,14 @@ where
 }
 
 /// Serves the Prometheus of a fleet on a port of 127.0.0.1, for as long as the process
-/// runs. It answers the range selectors of a poll. Returns its address.
+/// runs. It answers the range selectors of a poll, and the queries for the past of devices.
+/// Returns its address.
 ///
 /// # Errors
 /// When no port can be bound.
 pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
     let answer = move |uri: &Uri| {
-        let (status, body) = match range(&fleet, uri) {
+        let (status, body) = match range(&fleet, uri).or_else(|| past(&fleet, uri)) {
             Some(body) => (StatusCode::OK, body),
             None => (StatusCode::BAD_REQUEST, "no range selector".to_owned()),
         };
@@ -92,18 +94,47 @@ pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
 
 /// The answer to `{__name__=~"A|B"}[1m]`.
 fn range(fleet: &Fleet, uri: &Uri) -> Option<String> {
-    let text = uri.query()?.as_bytes();
-    let param = |wanted: &str| {
-        let mut pairs = url::form_urlencoded::parse(text);
-        Some(pairs.find(|(name, _)| name == wanted)?.1)
-    };
-    let query = param("query")?;
-    let (selector, range) = query.split_once("}[")?;
-    let names: Vec<&str> = selector.split('"').nth(1)?.split('|').collect();
-    let range = parse_duration(range.strip_suffix(']')?).ok()?;
-    let seconds: f64 = param("time")?.parse().ok()?;
-    let at = Timestamp::from_millis((seconds * 1000.0).round() as i64);
+    let at = time(uri, "time")?;
+    let query = parameter(uri, "query")?;
+    let (names, range) = selector(&query)?;
     Some(fleet.prometheus_json(&names, at, range))
+}
+
+/// The answer to `last_over_time({__name__=~"A|B",…}[1m])` over a range of time, of MIG
+/// instances if the query excludes series, else of whole GPUs. Other matchers are not
+/// regarded. A median of counts is that of the scrapes, and series of other names are none.
+fn past(fleet: &Fleet, uri: &Uri) -> Option<String> {
+    let query = parameter(uri, "query")?;
+    let [start, end] = [time(uri, "start")?, time(uri, "end")?];
+    let step = parse_duration(&parameter(uri, "step")?).ok()?;
+    let times = std::iter::successors(Some(start), |at| Some(*at + step));
+    let times = times.take_while(|at| *at <= end);
+    let (names, range) = selector(&query).unwrap_or_default();
+    if query.starts_with("quantile(") {
+        let count = range.as_secs_f64() / fleet.scenario().scrape.interval.as_secs_f64();
+        let (at, count) = (start.as_secs_f64(), count.round());
+        return Some(format!(
+            r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{}},"values":[[{at},"{count}"]]}}]}}}}"#
+        ));
+    }
+    Some(fleet.past_json(&names, times, range, query.contains(" unless ")))
+}
+
+fn parameter(uri: &Uri, wanted: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    Some(pairs.find(|(name, _)| name == wanted)?.1.into_owned())
+}
+
+fn time(uri: &Uri, parameter: &str) -> Option<Timestamp> {
+    let seconds: f64 = self::parameter(uri, parameter)?.parse().ok()?;
+    Some(Timestamp::from_millis((seconds * 1000.0).round() as i64))
+}
+
+/// The names and the range of the first range selector of a query.
+fn selector(query: &str) -> Option<(Vec<&str>, Duration)> {
+    let (selector, range) = query.split_once("}[")?;
+    let names = selector.split('"').nth(1)?.split('|').collect();
+    Some((names, parse_duration(range.split(']').next()?).ok()?))
 }
 
 fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {

@@ -1,6 +1,6 @@
 //! The content of Prometheus: series with their samples.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -33,6 +33,42 @@ pub(super) fn names() -> BTreeSet<&'static str> {
         names.into_iter().flatten().flatten()
     });
     names.collect()
+}
+
+/// Those of [`names`] that are asked for.
+fn known(asked: &[&str]) -> BTreeSet<&'static str> {
+    let mut known = names();
+    known.retain(|name| asked.contains(name));
+    known
+}
+
+/// The labels of a series as members of a JSON object.
+fn labels(of: &Series<'_>) -> String {
+    let mut out = String::with_capacity(512);
+    for (place, (name, value)) in of.labels.iter().enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        let _ = write!(out, "{comma}\"{name}\":\"{value}\"");
+    }
+    out
+}
+
+/// An answer with series, each with its labels.
+fn matrix(series: impl Iterator<Item = (String, Vec<(Timestamp, f64)>)>) -> String {
+    let mut out = r#"{"status":"success","data":{"resultType":"matrix","result":["#.to_owned();
+    for (place, (labels, samples)) in series.enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        let _ = write!(out, "{comma}{{\"metric\":{{{labels}}},\"values\":[");
+        for (place, (at, value)) in samples.into_iter().enumerate() {
+            out.push_str(if place == 0 { "[" } else { ",[" });
+            push_time(at, &mut out);
+            out.push_str(",\"");
+            push_value(value, &mut out);
+            out.push_str("\"]");
+        }
+        out.push_str("]}");
+    }
+    out.push_str("]}}");
+    out
 }
 
 impl Fleet {
@@ -78,29 +114,31 @@ impl Fleet {
     /// of the range included as in Prometheus 2.x.
     #[must_use]
     pub fn prometheus_json(&self, names: &[&str], at: Timestamp, range: Duration) -> String {
-        let mut out = String::with_capacity(1024 * self.machines.devices.len().max(1));
-        out.push_str(r#"{"status":"success","data":{"resultType":"matrix","result":["#);
-        let mut known = self::names();
-        known.retain(|name| names.contains(name));
-        for (place, raw) in self.series(known, at - range, at).enumerate() {
-            out.push_str(if place == 0 { "" } else { "," });
-            out.push_str("{\"metric\":{");
-            for (place, (name, value)) in raw.labels.iter().enumerate() {
-                let comma = if place == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}\"{name}\":\"{value}\"");
+        let series = self.series(known(names), at - range, at);
+        matrix(series.map(|raw| (labels(&raw), raw.samples)))
+    }
+
+    /// The body of `/api/v1/query_range` for `last_over_time({__name__=~"…"}[range])` at these
+    /// times, of MIG instances or of whole GPUs.
+    #[must_use]
+    pub fn past_json(
+        &self,
+        names: &[&str],
+        times: impl Iterator<Item = Timestamp>,
+        range: Duration,
+        of_instances: bool,
+    ) -> String {
+        let mut all: BTreeMap<String, Vec<(Timestamp, f64)>> = BTreeMap::new();
+        for at in times {
+            for raw in self.series(known(names), at - range, at) {
+                let is_instance = raw.labels.iter().any(|(name, _)| name == "GPU_I_ID");
+                if let Some((_, value)) = raw.samples.last().filter(|_| is_instance == of_instances)
+                {
+                    all.entry(labels(&raw)).or_default().push((at, *value));
+                }
             }
-            out.push_str("},\"values\":[");
-            for (place, &(at, value)) in raw.samples.iter().enumerate() {
-                out.push_str(if place == 0 { "[" } else { ",[" });
-                push_time(at, &mut out);
-                out.push_str(",\"");
-                push_value(value, &mut out);
-                out.push_str("\"]");
-            }
-            out.push_str("]}");
         }
-        out.push_str("]}}");
-        out
+        matrix(all.into_iter())
     }
 
     /// All series of these names with at least one sample in `[from, to]`, name by name.

@@ -10,34 +10,44 @@ use super::instants::described;
 /// largest number. It lies in 112 × 24 of 120 × 32: the rest is for its own width and the
 /// last dot.
 pub(super) fn sparkline(title: &str, numbers: &[Option<f64>], unit: Unit) -> Markup {
-    let known = |number: Option<f64>| number.filter(|it| it.is_finite());
-    let numbers: Vec<Option<f64>> = numbers.iter().copied().map(known).collect();
-    let top = unit.ceiling().max(f64::MIN_POSITIVE);
-    let top = numbers.iter().flatten().fold(top, |top, it| top.max(*it));
+    let finite = numbers.iter().flatten().filter(|it| it.is_finite());
+    let least = unit.ceiling().max(f64::MIN_POSITIVE);
+    let top = finite.fold(least, |top, it| top.max(*it));
     let steps = numbers.len().saturating_sub(1).max(1) as f64;
-    let point = |(place, number): (usize, &Option<f64>)| {
-        let height = ((*number)? / top).clamp(0.0, 1.0);
-        Some((4.0 + 112.0 * place as f64 / steps, 28.0 - 24.0 * height))
-    };
-    let points: Vec<Option<(f64, f64)>> = numbers.iter().enumerate().map(point).collect();
-    let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
-    let runs: Vec<Vec<(f64, f64)>> = runs
-        .map(|run| run.iter().flatten().copied().collect())
-        .collect();
+    let point = |place, share| (4.0 + 112.0 * place as f64 / steps, 28.0 - 24.0 * share);
+    let runs = runs(numbers, top, point);
     let last = runs.last().and_then(|run| run.last());
     html! {
         svg.spark viewBox="0 0 120 32" preserveAspectRatio="none" role="img" {
             title { (title) }
-            desc { (described(&numbers, unit)) }
+            desc { (described(numbers, unit)) }
             line.base x1="0" x2="120" y1="31" y2="31" {}
-            @for run in &runs { (drawn(run)) }
+            @for run in &runs { (trace(run)) }
             @if let Some((x, y)) = last { (dot("last", *x, *y)) }
         }
     }
 }
 
+/// The points of known numbers, without a break in each run: `point` gets the place of a
+/// number and its share of `top`.
+pub(super) fn runs(
+    numbers: &[Option<f64>],
+    top: f64,
+    point: impl Fn(usize, f64) -> (f64, f64),
+) -> Vec<Vec<(f64, f64)>> {
+    let share = |number: &Option<f64>| {
+        let known = number.filter(|it| it.is_finite());
+        known.map(|it| (it / top).clamp(0.0, 1.0))
+    };
+    let points = numbers.iter().map(share).enumerate();
+    let points: Vec<_> = points.map(|(place, it)| Some(point(place, it?))).collect();
+    let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
+    runs.map(|run| run.iter().flatten().copied().collect())
+        .collect()
+}
+
 /// A run as a line, or as a dot.
-fn drawn(run: &[(f64, f64)]) -> Markup {
+pub(super) fn trace(run: &[(f64, f64)]) -> Markup {
     if let [(x, y)] = run {
         return dot("alone", *x, *y);
     }

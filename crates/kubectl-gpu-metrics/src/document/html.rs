@@ -54,6 +54,7 @@ fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
             Block::Notes(notes) => ul.notes { @for note in notes { li { (note) } } },
             Block::Table(table) => (of_table(table, addresses)),
+            Block::Series(series) => (series.html(addresses)),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
             Block::Findings(findings) => (of_findings(findings, addresses)),
         }
@@ -108,7 +109,7 @@ fn of_findings(findings: &[Finding], addresses: &impl Addresses) -> Markup {
 
 /// A wide table scrolls within its frame, which has keyboard focus. The column `name`, else
 /// the first one, has the headers of the rows.
-fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
+pub(super) fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
     let header = table
         .columns
         .iter()

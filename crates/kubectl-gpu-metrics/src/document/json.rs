@@ -26,12 +26,13 @@ fn block(block: &Block) -> Value {
         Block::Steps(steps) => json!({"kind": "steps", "steps": steps}),
         Block::Notes(notes) => json!({"kind": "notes", "notes": notes}),
         Block::Table(it) => table(it),
+        Block::Series(it) => it.json(),
         Block::Code(text) => json!({"kind": "code", "text": text}),
         Block::Findings(findings) => json!({"kind": "findings", "findings": findings}),
     }
 }
 
-fn table(table: &Table) -> Value {
+pub(super) fn table(table: &Table) -> Value {
     let row = |cells: &Vec<Cell>| {
         let names = table.columns.iter().map(|column| &*column.name);
         object(names.zip(cells))

@@ -9,12 +9,14 @@ mod chart;
 pub(crate) mod html;
 pub(crate) mod instants;
 pub(crate) mod json;
+pub(crate) mod series;
 pub(crate) mod table;
 pub(crate) mod text;
 
 use serde::Serialize;
 
 use cell::Cell;
+use series::Series;
 use table::Table;
 
 /// What a command says.
@@ -41,6 +43,8 @@ pub(crate) enum Block {
     Notes(Vec<String>),
     /// Rows of values.
     Table(Table),
+    /// Numbers over time.
+    Series(Series),
     /// Text of a program, as it is: a query, a manifest.
     Code(String),
     /// Problems, each with its remedy.

@@ -84,6 +84,7 @@ fn of_block(block: &Block, layout: &Layout) -> Vec<String> {
             notes.chain(more).collect()
         }
         Block::Table(table) => of_table(table, layout),
+        Block::Series(series) => one(&series.text().join("\n")),
         Block::Code(text) => {
             let lines = text.lines().map(|line| format!("  {}", escaped(line)));
             lines.collect()

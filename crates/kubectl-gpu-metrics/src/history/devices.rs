@@ -115,6 +115,9 @@ impl History {
     pub(crate) fn of_devices(&self, value: DeviceValue, namespace: Option<&str>) -> DeviceQueries {
         let ids = match value {
             DeviceValue::GpuUtilization => [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
+            // MIG instances have the same field.
+            DeviceValue::MemoryUsed => [SignalId::FB_USED; 2],
+            DeviceValue::PowerUsage => [SignalId::POWER_USAGE; 2],
             _ => [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE],
         };
         let specs = ids.map(|id| self.config.signals.iter().find(|spec| spec.id == id));

@@ -49,8 +49,15 @@ impl History {
     /// The store of `--prometheus-url` or `prometheus.url`; without them the one that the
     /// server reads, through kube-apiserver.
     pub(crate) async fn open(flags: &Flags, cluster: &ClusterArgs) -> Result<Self, Failure> {
+        Self::of(flags, cluster.connect().await).await
+    }
+
+    /// The same, of a cluster that is connected.
+    pub(crate) async fn of(
+        flags: &Flags,
+        cluster: Result<Cluster, Failure>,
+    ) -> Result<Self, Failure> {
         let (mut config, _) = flags.load()?;
-        let cluster = cluster.connect().await;
         let store = match &mut config.prometheus {
             Some(settings) => {
                 settings.timeout = settings.timeout.max(PATIENCE);

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use axum::response::{Html, IntoResponse, Response};
+use configuration::Flags;
 use http::{StatusCode, Uri};
 use maud::{DOCTYPE, Markup, html};
 
-use super::Source;
 use super::query::{Query, link};
+use super::{Source, past};
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::devices;
 use crate::document::cell::Reference;
 use crate::document::html::{Addresses, content};
 use crate::document::{Block, Document};
+use crate::history::History;
 use crate::kinds::AUTOSCALERS;
 use crate::top::{TopArgs, What};
 
@@ -24,8 +26,8 @@ pub(super) struct Tab {
     pub(super) name: &'static str,
     /// Whether it shows one namespace or all.
     pub(super) is_namespaced: bool,
-    /// Refresh interval in seconds; 0: the page does not change. Findings need some
-    /// hundred requests.
+    /// Refresh interval in seconds; 0: the page does not change. Charts need queries of the
+    /// past, and findings some hundred requests.
     pub(super) every: u32,
 }
 
@@ -38,17 +40,17 @@ const fn tab(path: &'static str, name: &'static str, is_namespaced: bool, every:
     }
 }
 
-pub(super) const FLEET: Tab = tab("", "Fleet", false, 5);
+pub(super) const FLEET: Tab = tab("", "Fleet", false, 30);
 pub(super) const GPUS: Tab = tab("gpus", "GPUs", false, 5);
 pub(super) const WORKLOADS: Tab = tab("workloads", "Workloads", true, 5);
 pub(super) const PODS: Tab = tab("pods", "Pods", true, 5);
 pub(super) const NAMESPACES: Tab = tab("namespaces", "Namespaces", false, 5);
 pub(super) const HPAS: Tab = tab("hpas", "Autoscalers", true, 5);
 pub(super) const FINDINGS: Tab = tab("findings", "Findings", true, 60);
-pub(super) const WHY: Tab = tab("why", "Why this value", false, 5);
-pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 5);
+pub(super) const WHY: Tab = tab("why", "Why this value", false, 30);
+pub(super) const HPA: Tab = tab("hpa", "Why these replicas", false, 30);
 pub(super) const SOURCES: Tab = tab("sources", "Sources", false, 5);
-pub(super) const GPU: Tab = tab("gpu", "GPU", false, 5);
+pub(super) const GPU: Tab = tab("gpu", "GPU", false, 30);
 pub(super) const CHECK: Tab = tab("check", "Check", false, 0);
 
 const TABS: [Tab; 8] = [
@@ -67,6 +69,7 @@ pub(super) struct Ask {
     pub(super) namespace: Option<String>,
     pub(super) query: Query,
     tab: Tab,
+    flags: Arc<Flags>,
     cluster_name: Arc<str>,
 }
 
@@ -85,8 +88,14 @@ impl Ask {
             namespace,
             query,
             tab,
+            flags: Arc::clone(&source.flags),
             cluster_name: Arc::clone(&source.name),
         }
+    }
+
+    /// The store with the past.
+    pub(super) async fn history(&self) -> Result<History, Failure> {
+        History::of(&self.flags, Ok(self.cluster.clone())).await
     }
 
     /// The arguments of `top` for the requested rows.
@@ -247,6 +256,7 @@ impl Addresses for Ask {
         match &*object.resource {
             _ if object.name.is_empty() => None,
             "checks" => Some(link("check", [("code", &*object.name)])),
+            past::PERIOD => Some(self.query.with(self.tab.path, "period", &object.name)),
             devices::GPUS => Some(link("gpu", [("uuid", &*object.name)])),
             AUTOSCALERS => Some(link(
                 "hpa",

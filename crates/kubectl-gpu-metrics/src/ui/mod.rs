@@ -6,7 +6,9 @@
 mod frame;
 mod guard;
 mod pages;
+mod past;
 mod query;
+mod rescales;
 mod sources;
 
 use std::io;
@@ -30,6 +32,7 @@ use tokio::sync::watch;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
+use configuration::Flags;
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
@@ -83,6 +86,8 @@ pub struct UiArgs {
     #[arg(long, default_value_t = 0)]
     port: u16,
     #[command(flatten)]
+    prometheus: Flags,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -93,7 +98,12 @@ pub async fn run(args: UiArgs) -> Result<(), Failure> {
     print(&format!("open {}\nCtrl-C ends it.", local.url()));
     let (stop, stopped) = watch::channel(false);
     let name = cluster.client.address().to_owned();
-    let pages = routes(cluster.client, args.cluster.namespace, &name);
+    let pages = routes(
+        cluster.client,
+        args.cluster.namespace,
+        &name,
+        args.prometheus,
+    );
     let serving = tokio::spawn(local.serve(pages, stopped));
     let interrupted = interrupted().await;
     let _ = stop.send(true);
@@ -179,9 +189,10 @@ async fn marked(request: Request, next: Next) -> Response {
 }
 
 /// The pages, rendered from the answers to `client`; `name` is the name of the cluster.
-/// `namespace` is the default if the address has none; `None` means all. The caller adds
-/// the headers.
-pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
+/// `namespace` is the default if the address has none; `None` means all. `prometheus` names
+/// the store of the past; without it, it is the one that the server reads. The caller adds the
+/// headers.
+pub fn routes(client: Client, namespace: Option<String>, name: &str, prometheus: Flags) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
@@ -212,6 +223,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .with_state(Source {
             cluster: Cluster::of(client, None),
             namespace,
+            flags: Arc::new(prometheus),
             name: name.into(),
         })
 }
@@ -221,6 +233,7 @@ struct Source {
     cluster: Cluster,
     /// The default namespace if the address has none; `None` means all.
     namespace: Option<String>,
+    flags: Arc<Flags>,
     name: Arc<str>,
 }
 
@@ -254,6 +267,7 @@ mod tests {
         let source = Source {
             cluster: crate::tests::recorded(&kube).await,
             namespace: None,
+            flags: Arc::default(),
             name: "test".into(),
         };
         let ask = Ask::new(FLEET, &source, &Uri::from_static("/"));

@@ -9,9 +9,16 @@ const stale = document.createElement("span");
 label.append(box, ` refresh every ${every} s `);
 if (every > 0) document.querySelector("#refresh").append(label, stale);
 
-// Typing, choosing or selecting suspends the refresh.
-const isBusy = () => document.hidden || !getSelection().isCollapsed
+// Typing, choosing, selecting and reading a chart's numbers suspend the refresh.
+const isBusy = () => document.hidden || main.querySelector("details[open]") || !getSelection().isCollapsed
   || (main.contains(document.activeElement) && document.activeElement.matches("input, select, pre"));
+
+// A touch shows the numbers of an instant, which a pointer has as a tooltip.
+main.addEventListener("click", (event) => {
+  const title = event.target.closest("svg *")?.querySelector("title");
+  const output = event.target.closest("figure")?.querySelector("output");
+  if (title && output) output.textContent = title.textContent;
+});
 
 const reached = () => [...main.querySelectorAll("a, button, [tabindex]")];
 

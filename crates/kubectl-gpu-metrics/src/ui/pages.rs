@@ -9,7 +9,7 @@ use gpu_metrics::devices::{DeviceReport, DeviceState};
 use hpa::health::Health;
 
 use super::frame::Ask;
-use super::sources;
+use super::{past, sources};
 use crate::Failure;
 use crate::check::{self, live::look_at};
 use crate::cluster::Cluster;
@@ -24,6 +24,7 @@ use crate::top::autoscalers::{table, verdict};
 use crate::top::read::{Found, autoscalers};
 use crate::top::{self, TopArgs, What};
 use crate::values::FindingList;
+use findings::Severity::Info;
 use findings::codes;
 
 /// The autoscalers that need a person, and the GPUs of each node.
@@ -31,6 +32,7 @@ pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
     let args = ask.args(What::Nodes);
     let mut document = Document::new("Fleet now");
     unwell(&ask, &mut document).await;
+    document.blocks.extend(past::of_fleet(&ask).await);
     match Found::read(&args, &ask.cluster).await {
         Ok(mut found) => {
             let listed = found.rows.iter().map(|row| row.item.devices.len());
@@ -45,6 +47,7 @@ pub(super) async fn fleet(ask: Arc<Ask>) -> Result<Document, Failure> {
     Ok(document)
 }
 
+/// The autoscalers and the data that need a person.
 async fn unwell(ask: &Ask, document: &mut Document) {
     // What the user may not read is on the page of autoscalers.
     let read = autoscalers(&ask.cluster, None).await;
@@ -72,6 +75,10 @@ async fn unwell(ask: &Ask, document: &mut Document) {
     .iter()
     .for_each(|name| table.remove(name));
     document.table(table);
+    // Without the right to read them, they are on no page.
+    let said = FindingList::read(&ask.cluster).await.unwrap_or_default();
+    let worst = said.items.iter().filter(|it| it.severity != Info);
+    document.findings(worst.map(check::of_finding).collect());
 }
 
 /// A node with the GPUs of its row.
@@ -137,6 +144,9 @@ pub(super) async fn why(ask: Arc<Ask>) -> Result<Document, Failure> {
             .blocks
             .extend(related(&cluster, resource, name).await);
     }
+    let of = Reference::new(resource, namespace, name);
+    document.blocks.extend(past::of_object(&ask, &of).await);
+    document.heading("Why the value is what it is");
     document.blocks.extend(explained.blocks);
     Ok(document)
 }
@@ -180,6 +190,8 @@ pub(super) async fn gpu(ask: Arc<Ask>) -> Result<Document, Failure> {
         .filter(|it| !OF_EXPLANATIONS.contains(&&*it.column.name));
     document.facts(columns.map(|it| Fact::new(it.column.heading.to_lowercase(), (it.cell)(&gpu))));
     document.notes(found.notes);
+    let of = Reference::new(devices::GPUS, None, name);
+    document.blocks.extend(past::of_object(&ask, &of).await);
     Ok(document)
 }
 
@@ -187,7 +199,16 @@ pub(super) async fn gpu(ask: Arc<Ask>) -> Result<Document, Failure> {
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
     let (namespace, name) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, name)).await?;
-    Ok(decision.document())
+    let mut document = decision.document();
+    let is_verdict = |block: &Block| matches!(block, Block::Verdict(_));
+    let verdicts = document
+        .blocks
+        .iter()
+        .take_while(|it| is_verdict(it))
+        .count();
+    let past = past::of_autoscaler(&ask, [namespace, name]).await;
+    document.blocks.splice(verdicts..verdicts, past);
+    Ok(document)
 }
 
 /// What the server reads: the store, the series of GPUs by their form, findings about both,

@@ -2,7 +2,7 @@
 
 mod price;
 mod report;
-mod tally;
+pub(crate) mod tally;
 
 use std::time::Duration;
 

@@ -15,22 +15,22 @@ const MOST_SPANS: usize = 10;
 
 /// GPU-hours. A MIG instance counts by its share of the GPU, a shared GPU once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct GpuHours {
-    pub(super) active: f64,
-    pub(super) idle: f64,
+pub(crate) struct GpuHours {
+    pub(crate) active: f64,
+    pub(crate) idle: f64,
     /// Held without a valid reading.
-    pub(super) unknown: f64,
+    pub(crate) unknown: f64,
     /// Utilisation in percent times hours, of the known ones.
     busy: f64,
 }
 
 impl GpuHours {
-    pub(super) fn held(&self) -> f64 {
+    pub(crate) fn held(&self) -> f64 {
         self.active + self.idle + self.unknown
     }
 
     /// The mean utilisation in percent; `None`: unknown.
-    pub(super) fn utilization(&self) -> Option<f64> {
+    pub(crate) fn utilization(&self) -> Option<f64> {
         let known = self.active + self.idle;
         (known > 0.0).then(|| self.busy / known)
     }
@@ -59,19 +59,19 @@ impl AddAssign for GpuHours {
 
 /// Instants in a row in which a pod held a GPU without using it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct IdleSpan {
-    pub(super) holding: Holding,
-    pub(super) node: Option<Arc<str>>,
-    pub(super) instants: Range<usize>,
-    pub(super) gpu_hours: f64,
+pub(crate) struct IdleSpan {
+    pub(crate) holding: Holding,
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) instants: Range<usize>,
+    pub(crate) gpu_hours: f64,
 }
 
 /// What a pod held of a device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    pub(super) hours: GpuHours,
-    pub(super) node: Option<Arc<str>>,
-    pub(super) model: Option<Arc<str>>,
+pub(crate) struct Held {
+    pub(crate) hours: GpuHours,
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) model: Option<Arc<str>>,
     idle: Option<(Range<usize>, f64)>,
 }
 
@@ -80,22 +80,22 @@ type Seen = (usize, Vec<Named>);
 
 /// The sums over a period.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
-    pub(super) held: HashMap<Holding, Held>,
+pub(crate) struct Usage {
+    pub(crate) held: HashMap<Holding, Held>,
     /// The largest first.
-    pub(super) idle_spans: Vec<IdleSpan>,
+    pub(crate) idle_spans: Vec<IdleSpan>,
 }
 
 /// Adds up slices in the order of time.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     step_hours: f64,
     usage: Usage,
     last_seen: HashMap<Device, Seen>,
 }
 
 impl Tally {
-    pub(super) fn new(period: Period) -> Self {
+    pub(crate) fn new(period: Period) -> Self {
         Self {
             step_hours: period.step.as_secs_f64() / 3600.0,
             usage: Usage::default(),
@@ -104,7 +104,7 @@ impl Tally {
     }
 
     /// Adds the rows of a slice. A GPU beside its MIG instances is counted by these.
-    pub(super) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
+    pub(crate) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
         let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
         for board in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
             let has_instances = board.iter().any(|(it, _)| it.device.instance.is_some());
@@ -174,7 +174,7 @@ impl Tally {
         })
     }
 
-    pub(super) fn finish(mut self) -> Usage {
+    pub(crate) fn finish(mut self) -> Usage {
         let ends = self.usage.held.iter_mut();
         let ended: Vec<_> = ends
             .filter_map(|(of, held)| Some((of.clone(), held.clone(), held.idle.take()?)))

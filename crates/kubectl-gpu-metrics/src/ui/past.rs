@@ -1,0 +1,381 @@
+//! Charts of the past of objects and autoscalers, read from the server's store. Where it
+//! cannot be asked, the pages say what to grant or set.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+use std::time::Duration;
+
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
+use cluster_state::clock;
+use gpu_metrics::policy::DeviceValue;
+
+use super::frame::Ask;
+use super::rescales;
+use crate::Failure;
+use crate::devices;
+use crate::document::cell::{Cell, Object, Reference, Unit};
+use crate::document::series::{Line, Series};
+use crate::document::{Block, Document, Fact, Severity};
+use crate::history::History;
+use crate::history::devices::{Holding, Reading, Row};
+use crate::history::owners::{Named, Owners};
+use crate::history::period::Period;
+use crate::usage::tally::{GpuHours, Tally};
+
+/// The periods of charts: their word, length and step in seconds.
+const PERIODS: [(&str, u64, u64); 4] = [
+    ("1h", 3600, 30),
+    ("6h", 21_600, 180),
+    ("24h", 86_400, 600),
+    ("7d", 604_800, 3600),
+];
+
+/// The resource of references to the same page with another period.
+pub(super) const PERIOD: &str = "periods";
+
+/// How long a page waits for the store.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The past of an object: the use of its GPUs over the requested period.
+pub(super) async fn of_object(ask: &Ask, of: &Reference) -> Vec<Block> {
+    let (mut blocks, period) = heading(ask);
+    match ask.history().await {
+        Ok(history) => blocks.extend(answered(used(&history, of, period)).await),
+        Err(failure) => blocks = not_shown(&failure),
+    }
+    blocks
+}
+
+/// The past of an autoscaler: its metrics and replicas over the requested period.
+pub(super) async fn of_autoscaler(ask: &Ask, name: [&str; 2]) -> Vec<Block> {
+    let (mut blocks, period) = heading(ask);
+    match ask.history().await {
+        Ok(history) => blocks.extend(answered(rescales::charts(&history, name, period)).await),
+        Err(failure) => blocks = not_shown(&failure),
+    }
+    blocks
+}
+
+/// The last day of the fleet: idle GPU-hours and utilisation.
+pub(super) async fn of_fleet(ask: &Ask) -> Vec<Block> {
+    match ask.history().await {
+        Ok(history) => answered(day(&history)).await,
+        Err(failure) => not_shown(&failure),
+    }
+}
+
+/// The heading of charts with links to other periods, and the requested period.
+fn heading(ask: &Ask) -> (Vec<Block>, Period) {
+    let word = ask.query.word("period").unwrap_or_default();
+    let known = PERIODS.iter().find(|(known, ..)| *known == word);
+    let (word, ..) = known.unwrap_or(&PERIODS[0]);
+    let link = |(word, ..): &(&str, u64, u64)| Object {
+        text: (*word).to_owned(),
+        of: Reference::new(PERIOD, None, word),
+    };
+    let links = Cell::Objects(PERIODS.iter().map(link).collect());
+    let mut document = Document::default();
+    document.heading(format!("The last {word}"));
+    document.facts([Fact::new("period", links)]);
+    (document.blocks, period(word))
+}
+
+/// The instants of a period that ends now.
+pub(super) fn period(word: &str) -> Period {
+    let known = PERIODS.iter().find(|(known, ..)| *known == word);
+    let (_, length, step) = known.unwrap_or(&PERIODS[0]);
+    let last = clock::now().secs().div_euclid(*step as i64) * *step as i64;
+    let step = Duration::from_secs(*step);
+    let count = (length / step.as_secs()) as u32;
+    Period {
+        start: Timestamp::from_secs(last) - step * (count - 1),
+        step,
+        count: count as usize,
+    }
+}
+
+/// What was read in time, or why nothing was.
+async fn answered(read: impl Future<Output = Result<Vec<Block>, Failure>>) -> Vec<Block> {
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(read) => read.unwrap_or_else(|failure| not_shown(&failure)),
+        Err(_) => not_shown(&format!(
+            "Prometheus has not answered within {}: choose a shorter period",
+            format_duration(PATIENCE)
+        )),
+    }
+}
+
+fn not_shown(why: &impl Display) -> Vec<Block> {
+    let mut document = Document::default();
+    document.verdict(Severity::Unknown, format!("The past is not shown: {why}"));
+    document.blocks
+}
+
+pub(super) fn series(
+    caption: &str,
+    unit: Unit,
+    period: Period,
+    lines: impl IntoIterator<Item = Line>,
+) -> Series {
+    Series {
+        caption: caption.to_owned(),
+        unit,
+        times: (0..period.count).map(|it| period.time(it)).collect(),
+        lines: lines.into_iter().collect(),
+        marks: Vec::new(),
+    }
+}
+
+/// The rows of devices that belong to an object.
+struct Chosen<'a> {
+    history: &'a History,
+    period: Period,
+    of: Option<&'a Reference>,
+    namespace: Option<&'a str>,
+    owners: Owners,
+}
+
+impl<'a> Chosen<'a> {
+    /// The rows of an object, or of all devices.
+    async fn of(
+        history: &'a History,
+        period: Period,
+        of: Option<&'a Reference>,
+    ) -> Result<Self, Failure> {
+        let namespace = of.and_then(|of| match &*of.resource {
+            "namespaces" => Some(&*of.name),
+            _ => of.namespace.as_deref(),
+        });
+        let owners = match of {
+            Some(of) if of.resource.contains('.') => {
+                Owners::read(history, ends(period), namespace, None).await?
+            }
+            _ => Owners::default(),
+        };
+        Ok(Self {
+            history,
+            period,
+            of,
+            namespace,
+            owners,
+        })
+    }
+
+    fn has(&self, holding: &Holding, row: &Row) -> bool {
+        let Some(of) = self.of else {
+            return true;
+        };
+        let is_of_pod = |of_pod: &Named| {
+            let (namespace, pod) = of_pod;
+            self.namespace.is_none_or(|it| **namespace == *it)
+                && match &*of.resource {
+                    "namespaces" => true,
+                    "pods" => **pod == *of.name,
+                    resource => self.owners.of(of_pod).is_some_and(|owner| {
+                        let plural = format!("{}s", owner.kind.to_lowercase());
+                        *owner.name == *of.name && resource.split('.').next() == Some(&plural)
+                    }),
+                }
+        };
+        match &*of.resource {
+            devices::GPUS => devices::is_named(&holding.device, &of.name),
+            "nodes" => row.node.as_deref() == Some(&*of.name),
+            _ => holding.pod.as_ref().is_some_and(is_of_pod),
+        }
+    }
+
+    async fn read(
+        &self,
+        value: DeviceValue,
+        mut take: impl FnMut(Range<usize>, BTreeMap<Holding, Row>),
+    ) -> Result<(), Failure> {
+        let (history, ends) = (self.history, ends(self.period));
+        let queries = history.of_devices(value, self.namespace);
+        // Without series there is nothing to read.
+        if let Some(scrape) = history.scrape_interval(&queries, ends).await? {
+            let take = |range, mut rows: BTreeMap<Holding, Row>| {
+                rows.retain(|holding, row| self.has(holding, row));
+                take(range, rows);
+            };
+            history
+                .each_of_devices(&queries, 2 * scrape, self.period, take)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Utilisation, held and idle GPUs at each instant; `None` where no series was there.
+    async fn held(&self) -> Result<[Series; 2], Failure> {
+        let hour = self.period.step.as_secs_f64() / 3600.0;
+        let none = || vec![None; self.period.count];
+        let (mut held, mut idle, mut busy) = (none(), none(), none());
+        self.read(DeviceValue::MemoryUtilization, |range, rows| {
+            for place in range.clone() {
+                if let Some(all) = at_instant(self.period, &rows, place - range.start) {
+                    held[place] = Some(all.held() / hour);
+                    idle[place] = Some(all.idle / hour);
+                    busy[place] = all.utilization();
+                }
+            }
+        })
+        .await?;
+        let (of, busy) = (self.period, [Line::new("utilisation", busy)]);
+        let lines = [Line::new("held", held), Line::new("idle", idle)];
+        Ok([
+            series(
+                "Memory bandwidth utilisation, mean of held GPUs",
+                Unit::Percent,
+                of,
+                busy,
+            ),
+            series("GPUs held, and of these idle", Unit::Count, of, lines),
+        ])
+    }
+
+    /// The sum over devices at each instant.
+    async fn sum(&self, value: DeviceValue, unit: Unit, caption: &str) -> Result<Series, Failure> {
+        let mut sums = Vec::new();
+        // Each instance of a board reports the power of the board.
+        let by_board = value == DeviceValue::PowerUsage;
+        let take = |range: Range<usize>, rows| sums.extend(totals(&rows, range.len(), by_board));
+        self.read(value, take).await?;
+        sums.resize(self.period.count, None);
+        Ok(series(caption, unit, self.period, [Line::new("sum", sums)]))
+    }
+}
+
+/// What was held at an instant of a slice; `None`: no series was there.
+fn at_instant(period: Period, rows: &BTreeMap<Holding, Row>, place: usize) -> Option<GpuHours> {
+    let at = |(of, row): (&Holding, &Row)| {
+        let reading = *row.readings.get(place)?;
+        let row = Row {
+            node: row.node.clone(),
+            model: row.model.clone(),
+            readings: vec![reading],
+        };
+        (reading != Reading::Silent).then(|| (of.clone(), row))
+    };
+    let rows: BTreeMap<Holding, Row> = rows.iter().filter_map(at).collect();
+    let mut tally = Tally::new(period);
+    tally.take(&rows, 0..1);
+    let mut all = GpuHours::default();
+    tally
+        .finish()
+        .held
+        .values()
+        .for_each(|held| all += held.hours);
+    (!rows.is_empty()).then_some(all)
+}
+
+fn ends(period: Period) -> [Timestamp; 2] {
+    [period.start, period.end()]
+}
+
+/// The sum over boards at each instant, or over devices, of a board with MIG instances these;
+/// each counts once. With an invalid value, the sum is unknown.
+fn totals(rows: &BTreeMap<Holding, Row>, length: usize, by_board: bool) -> Vec<Option<f64>> {
+    let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
+    let mut sums: Vec<Option<f64>> = vec![None; length];
+    for board in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
+        let has_instances = board.iter().any(|(it, _)| it.device.instance.is_some());
+        let devices = board.chunk_by(|(a, _), (b, _)| by_board || a.device == b.device);
+        let is_counted = |it: &Holding| by_board || it.device.instance.is_some() == has_instances;
+        for device in devices.filter(|it| is_counted(it[0].0)) {
+            for (place, sum) in sums.iter_mut().enumerate() {
+                let readings = device.iter().filter_map(|(_, row)| row.readings.get(place));
+                let values = readings.filter_map(|it| match it {
+                    Reading::Silent => None,
+                    Reading::Invalid => Some(f64::NAN),
+                    Reading::Percent(value) => Some(f64::from(*value)),
+                });
+                // The largest number, or NaN if there is none.
+                if let Some(value) = values.reduce(f64::max) {
+                    *sum = Some(sum.unwrap_or_default() + value);
+                }
+            }
+        }
+    }
+    let known = |sum: &Option<f64>| sum.filter(|it| it.is_finite());
+    sums.iter().map(known).collect()
+}
+
+async fn used(history: &History, of: &Reference, period: Period) -> Result<Vec<Block>, Failure> {
+    let chosen = Chosen::of(history, period, Some(of)).await?;
+    let [busy, held] = chosen.held().await?;
+    let memory = chosen.sum(DeviceValue::MemoryUsed, Unit::Mebibytes, "Memory in use");
+    let power = chosen.sum(DeviceValue::PowerUsage, Unit::Watts, "Power");
+    let charts = [busy, held, memory.await?, power.await?];
+    Ok(charts.into_iter().map(Block::Series).collect())
+}
+
+async fn day(history: &History) -> Result<Vec<Block>, Failure> {
+    let period = period("24h");
+    let charts = Chosen::of(history, period, None).await?.held().await?;
+    let hour = period.step.as_secs_f64() / 3600.0;
+    let hours = |line: &Line| {
+        let sum: f64 = line.values.iter().flatten().sum();
+        Unit::Count.shown((sum * hour).round())
+    };
+    let mut document = Document::default();
+    if let [held, idle] = &charts[1].lines[..] {
+        let (held, idle) = (hours(held), hours(idle));
+        document.verdict(
+            Severity::Note,
+            format!("Of {held} GPU-hours held in the last day {idle} were idle: kubectl gpu-metrics usage --since 24h --by workload names their owners"),
+        );
+    }
+    document.blocks.extend(charts.map(Block::Series));
+    Ok(document.blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(
+        uuid: &str,
+        instance: Option<&str>,
+        pod: &str,
+        readings: &[Reading],
+    ) -> (Holding, Row) {
+        let holding = Holding {
+            device: gpu_metrics::line::Device {
+                uuid: uuid.into(),
+                instance: instance.map(Into::into),
+                profile: instance.map(|_| "3g.40gb".into()),
+            },
+            pod: (!pod.is_empty()).then(|| ("ml".into(), pod.into())),
+        };
+        let row = Row {
+            node: None,
+            model: None,
+            readings: readings.to_vec(),
+        };
+        (holding, row)
+    }
+
+    #[test]
+    fn a_shared_gpu_counts_once_and_an_invalid_value_makes_no_sum() {
+        let (busy, idle) = (Reading::Percent(40.0), Reading::Percent(0.0));
+        let (silent, invalid) = (Reading::Silent, Reading::Invalid);
+        let rows: BTreeMap<_, _> = [
+            device("a", None, "p", &[busy, idle, silent, busy]),
+            device("b", None, "p", &[busy, busy, silent, invalid]),
+            device("b", None, "q", &[busy, busy, silent, silent]),
+        ]
+        .into();
+        assert_eq!(
+            totals(&rows, 4, false),
+            [Some(80.0), Some(40.0), None, None]
+        );
+        let held = |place| at_instant(period("1h"), &rows, place).map(|it| it.held() * 120.0);
+        assert!(held(0).is_some_and(|it| (it - 2.0).abs() < 1e-9));
+        assert_eq!(held(2), None);
+        let rows = [("1", 30.0), ("2", 30.0)];
+        let rows = rows.map(|(id, it)| device("c", Some(id), "p", &[Reading::Percent(it)]));
+        assert_eq!(totals(&rows.clone().into(), 1, false), [Some(60.0)]);
+        assert_eq!(totals(&rows.into(), 1, true), [Some(30.0)]);
+    }
+}
