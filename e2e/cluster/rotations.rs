@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use reqwest::Identity;
 use serde_json::Value;
 
+use super::asking::ApiClient;
 use super::lab::{APISERVICES, HOME, PATIENCE, SECRET};
 use super::scene::{ALL, Scene};
 use crate::program::{eventually, ok_if};
@@ -15,7 +17,7 @@ const PERCENT: u32 = 60;
 async fn s073_certificates_and_authorities_rotate_under_requests() {
     let scene = Scene::start(PERCENT).await;
     the_secret_is_deleted(&scene);
-    the_front_proxy_gets_another_authority(&scene);
+    the_front_proxy_gets_another_authority(&scene).await;
     scene.lab.plane.rotate_front_proxy();
     scene.await_answers(scene.trickle.now(), &ALL);
     let steady = u64::from(PERCENT);
@@ -48,12 +50,17 @@ fn the_secret_is_deleted(scene: &Scene) {
     scene.assert_answered(from, &ALL);
 }
 
-/// The steps of an administrator: the new authority is trusted beside the old one before a
-/// certificate of it is in use.
-fn the_front_proxy_gets_another_authority(scene: &Scene) {
+/// The steps of an administrator: every server trusts the new authority beside the old one
+/// before a certificate of it is in use.
+async fn the_front_proxy_gets_another_authority(scene: &Scene) {
     let from = scene.trickle.now();
     let plane = &scene.lab.plane;
     let next = plane.trust_another_front_proxy();
+    let client = &next.client;
+    let pem = client.cert.pem() + &client.signing_key.serialize_pem();
+    let proxy = Identity::from_pem(pem.as_bytes()).unwrap();
+    let proxy = ApiClient::proxied(scene.lab.port, proxy, "admin", "system:masters");
+    proxy.until_code("/apis", 200).await;
     plane.show_front_proxy(&next);
     // kube-apiserver checks the files of its own certificate once a minute, and
     // sooner after a notification by the kernel.

@@ -116,7 +116,11 @@ impl Authorities {
         );
     }
 
+    /// Replaces a file as a whole, because kube-apiserver reads it at the first notification
+    /// of the kernel.
     fn put(&self, name: &str, pem: &str) {
-        std::fs::write(self.path(name), pem).unwrap();
+        let beside = self.path(&format!(".{name}.new"));
+        std::fs::write(&beside, pem).unwrap();
+        std::fs::rename(beside, self.path(name)).unwrap();
     }
 }
