@@ -44,7 +44,7 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             &["'chekc'", "'check'", "--help"],
         ),
         (
-            Program::demo(["--prometheus-url", "localhost:9090"]),
+            Program::command(["--prometheus-url", "localhost:9090"]),
             USAGE,
             &["--prometheus-url", "write http://host:port"],
         ),
@@ -54,18 +54,13 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             &["65536", "0..=65535"],
         ),
         (
-            Program::demo(["--gpus=8", "--prometheus-url=http://localhost:9"]),
-            USAGE,
-            &["--gpus", "--prometheus-url", "cannot be used"],
-        ),
-        (
-            Program::demo(["--config", &config]),
-            USAGE,
+            Program::command(["--config", &config]),
+            FAILURE,
             &[&config, ":2:", "`windw`", "window, maxWindow"],
         ),
         (
-            Program::demo(["--config", &missing]),
-            USAGE,
+            Program::command(["--config", &missing]),
+            FAILURE,
             &[&missing, "cannot be read", "check the path"],
         ),
         (

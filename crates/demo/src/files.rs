@@ -1,4 +1,4 @@
-//! The files of the demonstration in its directory: kubeconfig, authority, configuration.
+//! The files of the demonstration in its directory: kubeconfig, certificates, an HPA.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -21,6 +21,8 @@ use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
 
+use super::fleet::NAMESPACE;
+
 /// The validity of a demonstration's certificates, longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
 
@@ -29,14 +31,6 @@ const VALID_BEFORE: Duration = Duration::from_secs(3600);
 
 /// The user name of the demonstration's client certificate.
 const CLIENT: &str = "demo";
-
-const CONFIG: &str = "\
-# A configuration file of gpu-metrics-apiserver with its defaults.
-# Pass it with --config; every key may be left out.
-gpu:
-  window: 1m
-  step: 5s              # the distance of two instants
-";
 
 /// The file that marks a directory whose files a demonstration wrote.
 const MARK: &str = ".demo";
@@ -90,8 +84,7 @@ impl DemoCertificates {
         resolving(pair, clients, rustls::ALL_VERSIONS, true).map_err(|error| failed(&error))
     }
 
-    /// The kubeconfig; `namespace` is the default of commands.
-    fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
+    fn kubeconfig(&self, address: SocketAddr) -> String {
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -109,7 +102,7 @@ impl DemoCertificates {
              - name: demo\n  \
                context:\n    \
                  cluster: demo\n    \
-                 namespace: {namespace}\n    \
+                 namespace: {NAMESPACE}\n    \
                  user: {CLIENT}\n\
              current-context: demo\n"
         )
@@ -156,7 +149,7 @@ impl Directory {
     pub(super) fn write(
         &self,
         identity: &DemoCertificates,
-        (address, namespace): (SocketAddr, &str),
+        address: SocketAddr,
     ) -> Result<(), Failure> {
         let mark = "Made by the demonstration of gpu-metrics-apiserver, which writes over the files here.\n";
         let files = [
@@ -164,8 +157,7 @@ impl Directory {
             ("ca.crt", identity.authority.certificate_pem()),
             ("client.crt", identity.client.cert.pem()),
             ("client.key", identity.client.signing_key.serialize_pem()),
-            ("kubeconfig", identity.kubeconfig(address, namespace)),
-            ("config.yaml", CONFIG.to_owned()),
+            ("kubeconfig", identity.kubeconfig(address)),
             ("hpa.yaml", SAMPLE_HPA.to_owned()),
         ];
         let mut paths = files.iter().map(|(name, _)| self.path.join(name));
