@@ -1,4 +1,4 @@
-//! Compares served values with PromQL and with the truth.
+//! Compares served values with PromQL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,9 +13,6 @@ use super::promql::{Dialect, View};
 use super::promql_scope::{Named, PromqlScope};
 use super::stage::{AHEAD, LATE, Stage};
 use super::tally::Tally;
-
-/// Allowed distance of a mean from the truth, in standard errors.
-const SIGMAS: f64 = 5.0;
 
 /// One moment of a stage, and the server's answers at that moment.
 pub(crate) struct Comparison<'a> {
@@ -313,37 +310,5 @@ impl<'a> Comparison<'a> {
             }
         }
         values
-    }
-
-    /// Compares the flagship metric of pods with the simulated truth. A reading is up
-    /// to I old when scraped, and counts for up to S afterwards; the truth's window
-    /// is longer by both.
-    pub(crate) fn against_truth(&self, window: Duration, tally: &mut Tally) {
-        let served = self.served(&Question {
-            kind: "pods",
-            index: 0,
-            metric: &self.snapshot.metrics[0],
-            window,
-        });
-        let scenario = self.stage.fleet.scenario();
-        let from = self.at - window - scenario.exporters.interval - scenario.scrape.interval;
-        for Served { name, value, .. } in served {
-            let (Some(value), Some((namespace, pod))) = (value, name.split_once('/')) else {
-                continue;
-            };
-            let value = value.value;
-            let truth = self
-                .stage
-                .fleet
-                .true_mean(namespace, pod, from, self.at)
-                .unwrap();
-            let bound = truth.bound(SIGMAS);
-            let off = (value - truth.active).abs();
-            assert!(
-                off <= bound,
-                "{name}: {value} is {off} off the truth {truth:?}, allowed {bound}"
-            );
-            tally.to_truth += 1;
-        }
     }
 }

@@ -70,7 +70,6 @@ impl PromqlScope {
             is_silent: explanation.instants.iter().all(|it| it.answering == 0),
             is_not_computable: misses(&metric.measure, &explanation)
                 || has_several_ends(snapshot, devices(), since)
-                || is_in_parts(snapshot, &metric.measure, devices())
                 || devices().any(|it| snapshot.times(it).is_none_or(|it| it.fresh_ms != fresh_ms))
                 || devices().any(|it| has_several_readings(snapshot, it, since))
                 || is_node && all().any(|it| names_a_successor(snapshot, it, since))
@@ -113,23 +112,6 @@ fn misses(measure: &Measure, explanation: &Explanation) -> bool {
         percent if is_used_percent(percent) && instants.any(is_silent) => true,
         _ => answered.any(|it| it.number.is_none()),
     }
-}
-
-/// Whether exporters print parts of a field for each process, which a query reads.
-fn is_in_parts(snapshot: &Snapshot, measure: &Measure, of: impl Iterator<Item = u32>) -> bool {
-    let Measure::Devices { value, .. } = measure else {
-        return false;
-    };
-    let is_split = matches!(
-        value,
-        DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
-    );
-    let mut rows = of.flat_map(|device| snapshot.layout.lines_of(device));
-    let is_part = |row: &RowId| {
-        let line = snapshot.layout.lines[row.0 as usize].as_ref();
-        line.is_some_and(|it| it.labels.get("vgpu").is_some() && it.labels.get("pod_uid").is_some())
-    };
-    is_split && rows.any(is_part)
 }
 
 const fn is_count(measure: &Measure) -> bool {

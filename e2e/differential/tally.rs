@@ -13,7 +13,6 @@ pub(crate) struct Tally {
     /// How many values were compared with PromQL, by question.
     pub(crate) compared: BTreeMap<String, usize>,
     pub(crate) to_promql: usize,
-    pub(crate) to_truth: usize,
     /// Values that PromQL cannot compute: a device was missing, or two lines of one
     /// device differed.
     pub(crate) beyond_promql: usize,
@@ -46,12 +45,11 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} values of {} of {} questions equal PromQL ({} beyond it), {} lie near the truth",
+            "{} values of {} of {} questions equal PromQL ({} beyond it)",
             self.to_promql,
             self.questions(),
             self.compared.len(),
-            self.beyond_promql,
-            self.to_truth
+            self.beyond_promql
         )
     }
 }

@@ -203,16 +203,3 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
         path.display()
     ))
 }
-
-#[cfg(test)]
-mod tests {
-    use configuration::{Config, Flags};
-
-    use super::*;
-
-    #[test]
-    fn the_server_takes_the_configuration_as_it_is() {
-        let read = Config::from_yaml("config.yaml", CONFIG, &Flags::default()).unwrap();
-        assert!(read.warnings.is_empty(), "{:?}", read.warnings);
-    }
-}

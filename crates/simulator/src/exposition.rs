@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::exporter::{self, Exporter};
 use super::fleet::Fleet;
 use super::overrides::{NONE, Overrides};
-use super::profile::{Field, Profile};
+use super::profile::Field;
 use apimachinery::time::Timestamp;
 
 impl Fleet {
@@ -22,28 +22,20 @@ impl Fleet {
         overrides: &Overrides,
     ) -> Option<String> {
         let exporter = self.exporters.get(index)?;
-        if exporter.is_silent(at) || overrides.silent.contains(&index) {
+        if overrides.silent.contains(&index) {
             return None;
         }
         let (first, end) = self.machines.node_devices[exporter.node as usize];
         let mut out = String::with_capacity(64 * 1024);
-        for (field, name) in self.printed_fields(exporter.profile_at(&self.machines, at)) {
-            let _ = writeln!(out, "# TYPE {name} gauge");
-            for number in first..end {
-                self.write_lines(exporter, (field, name), number, at, overrides, &mut out);
+        for field in Field::ALL {
+            if exporter.profile.prints(field) {
+                let _ = writeln!(out, "# TYPE {} gauge", field.name());
+                for number in first..end {
+                    self.write_lines(exporter, field, number, at, overrides, &mut out);
+                }
             }
         }
         Some(out)
-    }
-
-    /// The fields that an exporter prints, with their names.
-    pub(super) fn printed_fields(
-        &self,
-        profile: Profile,
-    ) -> impl Iterator<Item = (Field, &'static str)> + use<> {
-        let renamed = self.machines.scenario.exporters.renamed_fields;
-        let named = move |field| Some((field, profile.wire_name(field, renamed)?));
-        Field::ALL.into_iter().filter_map(named)
     }
 
     /// Whether a device has any lines: a card in MIG mode only if the exporter is
@@ -59,7 +51,7 @@ impl Fleet {
     fn write_lines(
         &self,
         exporter: &Exporter,
-        (field, name): (Field, &str),
+        field: Field,
         number: usize,
         at: Timestamp,
         overrides: &Overrides,
@@ -69,7 +61,6 @@ impl Fleet {
             return;
         }
         let machines = &self.machines;
-        let profile = exporter.profile_at(machines, at);
         let tick = machines.tick(exporter.node, exporter.visible(machines, at));
         let Some(value) = self.reading(number, field, tick, overrides) else {
             return;
@@ -77,24 +68,14 @@ impl Fleet {
         let node = &machines.nodes[exporter.node as usize].name;
         let device = &machines.devices[number];
         let mut owners = Vec::new();
-        self.owners(exporter, number, field, at, overrides, &mut owners);
+        self.owners(exporter, number, at, overrides, &mut owners);
         for owner in owners {
-            let holder = owner.holder.as_ref();
-            let pairs = exporter::labels(profile, node, device, holder, owner.part.is_some());
+            let pairs = exporter::labels(exporter.profile, node, device, owner.as_ref());
             let pairs = pairs
                 .iter()
                 .map(|(label, text)| format!("{label}=\"{text}\""));
             let pairs = pairs.collect::<Vec<_>>().join(",");
-            let value = split(field, value, owner.part);
-            let _ = writeln!(out, "{name}{{{pairs}}} {value}");
+            let _ = writeln!(out, "{}{{{pairs}}} {value}", field.name());
         }
-    }
-}
-
-/// The part of a value that belongs to one process; a sentinel is not split.
-pub(super) fn split(field: Field, value: f64, part: Option<f64>) -> f64 {
-    match part {
-        Some(part) if part < 1.0 && value < 1e9 && !field.is_float() => (value * part).round(),
-        _ => value,
     }
 }

@@ -1,7 +1,9 @@
 //! GPU models, nodes, cards and MIG instances.
 
 use super::random::Noise;
-use apimachinery::time::Timestamp;
+
+/// The compute slices of a card.
+const SLICES: f64 = 7.0;
 
 /// A GPU model and its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,50 +12,20 @@ pub enum Model {
     H100,
     /// A100 80 GB.
     A100,
-    /// A30 24 GB.
-    A30,
-    /// L4 24 GB: no MIG.
-    L4,
-    /// T4 16 GB: no MIG.
-    T4,
 }
 
-/// A partition of a card: profile and GPU-instance id, in the order of ids.
-pub(super) type Layout = &'static [(&'static str, u32)];
+/// Partitions of a card: profile and GPU-instance id, in the order of ids.
+pub(super) const LAYOUTS: [&[(&str, u32)]; 2] = [
+    &[("3g.40gb", 1), ("3g.40gb", 2), ("1g.10gb", 9)],
+    &[("3g.40gb", 2), ("2g.20gb", 3), ("2g.20gb", 5)],
+];
 
 impl Model {
-    pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
-
-    /// The value of the label `modelName`; the framebuffer in MiB; the power limit in watts;
-    /// the span that NVML's utilisation covers, 1/6 s … 1 s by product (`gpu_metrics::dcgm`,
-    /// "Values"), in milliseconds.
-    pub(crate) const fn facts(self) -> (&'static str, f64, f64, i64) {
+    /// The value of the label `modelName`; the framebuffer in MiB; the power limit in watts.
+    pub(crate) const fn facts(self) -> (&'static str, f64, f64) {
         match self {
-            Self::H100 => ("NVIDIA H100 80GB HBM3", 81_559.0, 700.0, 167),
-            Self::A100 => ("NVIDIA A100-SXM4-80GB", 81_920.0, 400.0, 167),
-            Self::A30 => ("NVIDIA A30", 24_576.0, 165.0, 500),
-            Self::L4 => ("NVIDIA L4", 23_034.0, 72.0, 1000),
-            Self::T4 => ("Tesla T4", 15_360.0, 70.0, 1000),
-        }
-    }
-
-    pub(super) const fn layouts(self) -> &'static [Layout] {
-        match self {
-            Self::H100 | Self::A100 => &[
-                &[
-                    ("1g.10gb", 7),
-                    ("1g.10gb", 8),
-                    ("1g.10gb", 9),
-                    ("1g.10gb", 11),
-                    ("1g.10gb", 12),
-                    ("1g.10gb", 13),
-                    ("1g.10gb", 14),
-                ],
-                &[("3g.40gb", 1), ("3g.40gb", 2), ("1g.10gb", 9)],
-                &[("3g.40gb", 2), ("2g.20gb", 3), ("2g.20gb", 5)],
-            ],
-            Self::A30 => &[&[("2g.12gb", 1), ("2g.12gb", 2)]],
-            Self::L4 | Self::T4 => &[],
+            Self::H100 => ("NVIDIA H100 80GB HBM3", 81_559.0, 700.0),
+            Self::A100 => ("NVIDIA A100-SXM4-80GB", 81_920.0, 400.0),
         }
     }
 }
@@ -97,26 +69,14 @@ pub struct SimulatedDevice {
     pub parent: bool,
     /// Replicas of a time-sliced card; 1 for exclusive use.
     pub replicas: u32,
-    /// From when it exists.
-    pub since: Timestamp,
-    /// Until when it exists (lost, or partitioned again).
-    pub until: Option<Timestamp>,
     pub(super) noise: Noise,
 }
 
 impl SimulatedDevice {
-    /// Whether the device exists at a time.
-    pub(crate) fn exists(&self, at: Timestamp) -> bool {
-        self.since <= at && self.until.is_none_or(|until| at < until)
-    }
-
     /// Its share of its card, by compute slices; 1 for a whole card.
     pub(super) fn share(&self) -> f64 {
-        let slices = |of: u32| {
-            let own = self.mig.map_or("", |mig| mig.profile);
-            let own = own.split('g').next().and_then(|n| n.parse::<u32>().ok());
-            f64::from(own.unwrap_or(of)) / f64::from(of)
-        };
-        slices(if self.model == Model::A30 { 4 } else { 7 })
+        let profile = self.mig.and_then(|mig| mig.profile.split('g').next());
+        let slices: Option<f64> = profile.and_then(|slices| slices.parse().ok());
+        slices.unwrap_or(SLICES) / SLICES
     }
 }

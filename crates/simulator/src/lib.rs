@@ -1,5 +1,5 @@
 //! A deterministic DCGM fleet: the output of exporters, an API server and a Prometheus
-//! for GPUs whose true state is known (docs/architecture.md, "Simulator").
+//! for simulated GPUs (docs/architecture.md, "Simulator").
 //!
 //! ```text
 //!  Scenario { seed, nodes, … }
@@ -7,9 +7,9 @@
 //!      ▼
 //!  1 machines      nodes, cards, MIG instances, replicas, UUIDs
 //!      │
-//!  2 orchestrator  pods, owners (workloads), holders of each device ────► truth:
-//!      │                                                                  inventory,
-//!  3 load          the true busy fraction of each device ───────────────► true means
+//!  2 orchestrator  pods, owners (workloads), holders of each device ────► inventory
+//!      │
+//!  3 load          the true busy fraction of each device
 //!      │
 //!  4 sampler       point readings once per interval I, sentinels, NaN
 //!      │
@@ -28,6 +28,7 @@ mod exporter;
 mod exposition;
 mod fleet;
 mod hardware;
+mod inventory;
 pub mod live;
 mod load;
 mod machines;
@@ -42,7 +43,6 @@ mod scrape;
 mod series;
 #[cfg(test)]
 mod tests;
-mod truth;
 mod workloads;
 
 pub use exporter::Exporter;
@@ -51,8 +51,5 @@ pub use hardware::{MigInstance, Model, Node, SimulatedDevice};
 pub use load::LoadClass;
 pub use orchestrator::Holder;
 pub use profile::{Field, Profile};
-pub use scenario::{
-    ExporterLayers, Hardware, LabelScheme, Scenario, ScrapePath, SharingMode, WorkloadLayers,
-};
+pub use scenario::{ExporterLayers, Hardware, LabelScheme, Scenario, ScrapePath, WorkloadLayers};
 pub use scrape::ScrapeTarget;
-pub use truth::TrueMean;

@@ -30,14 +30,6 @@ pub struct RunningExporter {
     task: JoinHandle<()>,
 }
 
-impl RunningExporter {
-    /// Stops it and waits until its port is free.
-    pub async fn stop(mut self) {
-        self.task.abort();
-        let _ = (&mut self.task).await;
-    }
-}
-
 impl Drop for RunningExporter {
     fn drop(&mut self) {
         self.task.abort();

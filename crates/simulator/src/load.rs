@@ -65,15 +65,8 @@ impl Load {
         };
         let quarters = self.noise.at(3).between(low, high) * 4.0;
         let slot = (quarters as i64).max(1) * RESOLUTION;
-        // Three times as many requests by day as by night.
-        let day = millis.rem_euclid(86_400_000) as f64 / 86_400_000.0;
-        let diurnal = if self.class == LoadClass::DecodeServing {
-            0.75 + 0.5 * (1.0 - (2.0 * day - 1.0).abs())
-        } else {
-            1.0
-        };
         let bucket = self.noise.at(4).at_bucket(millis.div_euclid(slot));
-        bucket.chance(share * diurnal)
+        bucket.chance(share)
     }
 
     /// Share of the framebuffer that the process holds.

@@ -1,6 +1,6 @@
 //! Layer 1: the nodes of a scenario and their devices.
 
-use super::hardware::{Layout, MigInstance, Model, Node, SimulatedDevice};
+use super::hardware::{LAYOUTS, MigInstance, Model, Node, SimulatedDevice};
 use super::profile::Profile;
 use super::random::Noise;
 use super::scenario::{Scenario, dealt, picks};
@@ -52,7 +52,6 @@ impl Machines {
         let card = node * self.scenario.gpus_per_node + gpu;
         let noise = self.noise.at(1).at(u64::from(card));
         let hardware = &self.scenario.hardware;
-        let lost = picks(hardware.lost_every, card).then(|| self.event_time(noise));
         let whole = SimulatedDevice {
             node,
             gpu,
@@ -63,54 +62,34 @@ impl Machines {
             mig: None,
             parent: false,
             replicas: 1,
-            since: Timestamp::MIN,
-            until: lost,
             noise,
         };
-        let layouts = model.layouts();
-        if picks(hardware.mig_every, card) && !layouts.is_empty() && self.knows_mig(node) {
-            return self.add_instances(&whole, layouts);
+        if picks(hardware.mig_every, card) && self.profile_of(node) != Profile::V2_1 {
+            return self.add_instances(&whole);
         }
         let shared = picks(hardware.shared_every, card);
         let replicas = if shared { hardware.replicas.max(2) } else { 1 };
         self.devices.push(SimulatedDevice { replicas, ..whole });
     }
 
-    /// Adds the card itself, the instances of its layout, and those of the next layout if
-    /// the scenario partitions it again.
-    fn add_instances(&mut self, card: &SimulatedDevice, layouts: &'static [Layout]) {
-        let first = usize::try_from(card.noise.at(9).below(layouts.len() as u64)).unwrap_or(0);
-        let change = self.scenario.hardware.mig_reconfigured;
-        let change = change.map(|offset| self.scenario.offset(offset));
-        let end = [change, card.until].into_iter().flatten().min();
-        let mut spans = vec![(layouts[first], Timestamp::MIN, end)];
-        if let Some(change) = change {
-            let next = layouts[(first + 1) % layouts.len()];
-            spans.push((next, change, card.until));
-        }
+    /// Adds the card itself, and the instances of its layout.
+    fn add_instances(&mut self, card: &SimulatedDevice) {
+        let layout = card.noise.at(9).below(LAYOUTS.len() as u64);
+        let layout = LAYOUTS[usize::try_from(layout).unwrap_or(0)];
         self.devices.push(SimulatedDevice {
             parent: true,
             ..card.clone()
         });
-        for (layout, since, until) in spans {
-            for &(profile, id) in layout {
-                self.devices.push(SimulatedDevice {
-                    mig: Some(MigInstance { profile, id }),
-                    since,
-                    until,
-                    noise: card.noise.at(100 + u64::from(id)),
-                    ..card.clone()
-                });
-            }
+        for &(profile, id) in layout {
+            self.devices.push(SimulatedDevice {
+                mig: Some(MigInstance { profile, id }),
+                noise: card.noise.at(100 + u64::from(id)),
+                ..card.clone()
+            });
         }
     }
 
-    fn knows_mig(&self, node: u32) -> bool {
-        let profile = self.profile_of(node);
-        !matches!(profile, Profile::V1Pod | Profile::V2_1)
-    }
-
-    /// The exporter version of a node before any upgrade.
+    /// The exporter version of a node.
     pub(super) fn profile_of(&self, node: u32) -> Profile {
         let profile = dealt(&self.scenario.exporters.profiles, node as usize);
         profile.unwrap_or(Profile::V4_5_3)
@@ -120,7 +99,7 @@ impl Machines {
     /// horizon.
     pub(super) fn event_time(&self, noise: Noise) -> Timestamp {
         let share = noise.at(77).between(0.2, 0.8);
-        self.scenario.offset(self.scenario.horizon.mul_f64(share))
+        self.scenario.epoch + self.scenario.horizon.mul_f64(share)
     }
 
     /// The time at which everything older than the timeline was created.

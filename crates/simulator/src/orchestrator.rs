@@ -12,12 +12,9 @@ use apimachinery::time::Timestamp;
 #[derive(Clone, Debug)]
 pub(super) struct PodRecord {
     pub(super) plan: PlannedPod,
-    pub(super) uid: String,
     pub(super) node: u32,
     pub(super) from: Timestamp,
     pub(super) until: Option<Timestamp>,
-    /// Until when it is listed as finished.
-    pub(super) listed_until: Option<Timestamp>,
     /// The devices that it holds; a device occurs once for each replica that it holds.
     pub(super) devices: Vec<usize>,
 }
@@ -30,8 +27,6 @@ pub struct Holder<'a> {
     /// The pod's name.
     pub pod: &'a str,
     pub container: &'a str,
-    /// The pod's UID.
-    pub uid: &'a str,
     /// The replica of a time-sliced device.
     pub replica: Option<u32>,
 }
@@ -90,9 +85,6 @@ struct Builder<'a> {
     built: Orchestrator,
     slots: u32,
 }
-
-/// The start and end of a pod's run, and until when it stays listed.
-type Span = (Timestamp, Option<Timestamp>, Option<Timestamp>);
 
 impl Builder<'_> {
     fn place_all(&mut self) {
@@ -154,7 +146,6 @@ impl Builder<'_> {
             return;
         }
         let slot = Slot {
-            number,
             node,
             noise: self.machines.noise.at(2).at(u64::from(number)),
             idle: picks(knobs.idle_every, number),
@@ -165,16 +156,16 @@ impl Builder<'_> {
             - std::time::Duration::from_millis((hours * 3_600_000.0) as u64);
         let event = self.machines.event_time(slot.noise);
         if picks(knobs.recreated_every, number) {
-            self.recreate(&slot, start, event);
-        } else if picks(knobs.finished_every, number) {
-            let job = self.open(Controller::Job, &slot);
-            self.run(&slot, &job, (start, Some(event), None));
-        } else if picks(knobs.cron_every, number) {
-            self.repeat(&slot);
+            // `pod-0` dies, and another `pod-0` replaces it 20 s later.
+            let set = self.open(Controller::StatefulSet, &slot);
+            self.run(&slot, &set, start, Some(event));
+            let again = event + std::time::Duration::from_secs(20);
+            self.run(&slot, &set, again, None);
         } else if picks(knobs.handover_every, number) {
-            let (old, new) = self.built.workloads.pair(&slot);
-            self.run(&slot, &old, (start, Some(event), Some(event)));
-            self.run(&slot, &new, (event, None, None));
+            let old = self.open(Controller::Deployment, &slot);
+            self.run(&slot, &old, start, Some(event));
+            let new = self.open(Controller::Job, &slot);
+            self.run(&slot, &new, event, None);
         } else {
             let controller = match slot.noise.at(3).below(10) {
                 0..6 => Controller::Deployment,
@@ -182,7 +173,7 @@ impl Builder<'_> {
                 _ => Controller::Job,
             };
             let pod = self.open(controller, &slot);
-            self.run(&slot, &pod, (start, None, None));
+            self.run(&slot, &pod, start, None);
         }
     }
 
@@ -190,38 +181,15 @@ impl Builder<'_> {
         self.built.workloads.open(controller, slot)
     }
 
-    /// `pod-0` dies, and another `pod-0` replaces it 20 s later.
-    fn recreate(&mut self, slot: &Slot, start: Timestamp, event: Timestamp) {
-        let set = self.open(Controller::StatefulSet, slot);
-        self.run(slot, &set, (start, Some(event), Some(event)));
-        let again = event + std::time::Duration::from_secs(20);
-        self.run(slot, &set, (again, None, None));
-    }
-
-    /// Six Jobs of a CronJob within the horizon, each running for 80 % of its turn; a
-    /// finished pod is listed until the next one starts.
-    fn repeat(&mut self, slot: &Slot) {
-        let scenario = &self.machines.scenario;
-        let turn = scenario.horizon / 6;
-        for run in 0..6 {
-            let job = self.open(Controller::CronJob(run), slot);
-            let from = scenario.epoch + turn * run;
-            let until = from + turn.mul_f64(0.8);
-            self.run(slot, &job, (from, Some(until), Some(from + turn)));
-        }
-    }
-
     /// Puts a pod of a workload on a slot.
-    fn run(&mut self, slot: &Slot, plan: &PlannedPod, (from, until, listed_until): Span) {
+    fn run(&mut self, slot: &Slot, plan: &PlannedPod, from: Timestamp, until: Option<Timestamp>) {
         let pod = u32::try_from(self.built.pods.len()).unwrap_or(u32::MAX);
         let noise = self.machines.noise.at(3).at(u64::from(pod));
         self.built.pods.push(PodRecord {
             plan: plan.clone(),
-            uid: noise.uuid(),
             node: slot.node,
             from,
             until,
-            listed_until,
             devices: slot.devices.iter().map(|(device, _)| *device).collect(),
         });
         let last = slot.devices.len() - 1;

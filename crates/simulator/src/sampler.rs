@@ -7,11 +7,14 @@ use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
-use super::profile::Field;
+use super::profile::{Field, Profile};
 use apimachinery::time::{Timestamp, millis};
 
 /// int64 `NOT_SUPPORTED` (`gpu_metrics::dcgm`, "Sentinels").
 const SENTINEL_INT: f64 = 9_223_372_036_854_775_794.0;
+/// Milliseconds that NVML's utilisation covers (`gpu_metrics::dcgm`, "Values").
+const NVML_SPAN: i64 = 167;
+
 /// fp64 `NOT_SUPPORTED`.
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
 
@@ -26,7 +29,7 @@ impl Fleet {
     ) -> Option<f64> {
         let device = &self.machines.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
-        if !device.exists(tick) || (field.is_whole_card() && in_mig_mode) {
+        if field.is_whole_card() && in_mig_mode {
             return None;
         }
         let knobs = &self.machines.scenario.exporters;
@@ -37,8 +40,8 @@ impl Fleet {
                 false => SENTINEL_INT,
             });
         }
-        let nan_passes = self.exporters[device.node as usize].profile_at(&self.machines, tick);
-        if noise.at(2).chance(knobs.nan_rate) && nan_passes.prints_nan() {
+        let profile = self.exporters[device.node as usize].profile;
+        if noise.at(2).chance(knobs.nan_rate) && profile != Profile::V4_8_3 {
             return Some(f64::NAN);
         }
         Some(match field {
@@ -63,7 +66,7 @@ impl Fleet {
         let is_of_board = |it: &usize| devices[*it].uuid == devices[number].uuid;
         let of_board = (0..=number).rev().take_while(is_of_board);
         let card = of_board.last().unwrap_or(number);
-        let (_, _, limit, _) = devices[card].model.facts();
+        let (_, _, limit) = devices[card].model.facts();
         let busy = kernels(self.window_busy(card, tick, overrides)) / 100.0;
         let noise = devices[card].noise.at(50 + Field::PowerUsage as u64);
         let deviation = noise.at_bucket(tick.millis()).at(4).unit();
@@ -71,10 +74,9 @@ impl Fleet {
         (watts * 1e6).round() / 1e6
     }
 
-    /// Mean over the ≤ 1 s that NVML's counters cover.
+    /// Mean over the span that NVML's counters cover.
     fn window_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
-        let (_, _, _, window) = self.machines.devices[number].model.facts();
-        self.forced_or_mean(number, tick, window, overrides)
+        self.forced_or_mean(number, tick, NVML_SPAN, overrides)
     }
 
     /// Mean over the collection interval, as of profiling counters.
@@ -126,18 +128,16 @@ impl Fleet {
     }
 
     fn of_instances(&self, number: usize, card: &SimulatedDevice, millis: i64) -> f64 {
-        let at = Timestamp::from_millis(millis);
         let instances = self.machines.devices.iter().enumerate().skip(number + 1);
         instances
             .take_while(|(_, device)| device.uuid == card.uuid)
-            .filter(|(_, device)| device.exists(at))
             .map(|(index, device)| self.busy(index, millis) * device.share())
             .sum()
     }
 
     fn framebuffer(&self, number: usize, field: Field, tick: Timestamp) -> f64 {
         let device = &self.machines.devices[number];
-        let (_, framebuffer, ..) = device.model.facts();
+        let (_, framebuffer, _) = device.model.facts();
         let total = (framebuffer * device.share()).floor();
         let reserved = (total * 0.0075).floor();
         if field == Field::FbReserved {

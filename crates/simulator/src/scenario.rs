@@ -22,8 +22,7 @@ pub struct Scenario {
     pub gpus_per_node: u32,
     /// Time zero of the timeline. Pods without an event run from before it.
     pub epoch: Timestamp,
-    /// Hand-overs, ends and re-creations fall between 20 % and 80 % of this
-    /// span after the epoch.
+    /// Hand-overs and re-creations fall between 20 % and 80 % of this span after the epoch.
     pub horizon: Duration,
     /// The cards.
     pub hardware: Hardware,
@@ -40,17 +39,12 @@ pub struct Scenario {
 pub struct Hardware {
     /// Models, dealt to the nodes in turn.
     pub models: Vec<Model>,
-    /// Every n-th card runs in MIG mode, if its model and its exporter's generation
-    /// support MIG.
+    /// Every n-th card runs in MIG mode, if its exporter's generation supports MIG.
     pub mig_every: u32,
     /// Every n-th card is time-sliced.
     pub shared_every: u32,
     /// Replicas of a time-sliced card.
     pub replicas: u32,
-    /// Every n-th card falls off the bus at an event time (XID 79).
-    pub lost_every: u32,
-    /// MIG cards get another layout at this offset from the epoch.
-    pub mig_reconfigured: Option<Duration>,
 }
 
 /// Layers 2 and 3. A slot is a set of devices that one pod after another holds.
@@ -71,10 +65,6 @@ pub struct WorkloadLayers {
     /// Every n-th slot is a StatefulSet pod that is created again under its
     /// own name.
     pub recreated_every: u32,
-    /// Every n-th slot is a Job whose pod ends and stays listed.
-    pub finished_every: u32,
-    /// Every n-th slot belongs to a CronJob, one Job after another.
-    pub cron_every: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,12 +73,6 @@ pub struct ExporterLayers {
     pub profiles: Vec<Profile>,
     /// The collection interval I.
     pub interval: Duration,
-    /// Whether exporters that can attribute replicas do so.
-    pub sharing: SharingMode,
-    /// All exporters become this version at this offset from the epoch.
-    pub upgrade: Option<(Duration, Profile)>,
-    /// The csv uses the names of DCGM 4.6 where the version is ≥ 4.8.3.
-    pub renamed_fields: bool,
     /// Whether a MIG card has lines beside those of its instances.
     pub mig_parent_lines: bool,
     /// Rate of MCU = 0 while GPU_UTIL > 0, per reading.
@@ -98,23 +82,9 @@ pub struct ExporterLayers {
     /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
     /// would fail the whole response.
     pub nan_rate: f64,
-    /// Every n-th exporter does not answer from this offset on.
-    pub silent: Option<(u32, Duration)>,
     /// Rate of scrapes whose lines lack their pod labels, because the kubelet did not
     /// answer (`gpu_metrics::dcgm`, "How a GPU gets its pod").
     pub dropout_rate: f64,
-}
-
-/// Whether replicas of a shared card have lines of their own (`gpu_metrics::dcgm`, "Lines").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SharingMode {
-    /// One line per card; the sharer that it names changes.
-    Off,
-    /// One line per replica.
-    #[default]
-    On,
-    /// Changes between both with this period.
-    Flapping(Duration),
 }
 
 /// Layer 6.
@@ -180,11 +150,6 @@ impl Scenario {
         self.epoch = epoch;
         self
     }
-
-    /// A time on the timeline.
-    pub(super) fn offset(&self, offset: Duration) -> Timestamp {
-        self.epoch + offset
-    }
 }
 
 /// The element for the `index`-th subject, if elements are assigned in turn.
@@ -220,7 +185,8 @@ pub enum LabelScheme {
 }
 
 impl LabelScheme {
-    pub(crate) const ALL: [Self; 8] = [
+    /// All but [`Self::RhoaiRatio`]: rescaled fields beside others cannot be detected.
+    pub(crate) const ALL: [Self; 7] = [
         Self::HonorFalse,
         Self::HonorTrue,
         Self::EndpointsAnnotation,
@@ -228,6 +194,5 @@ impl LabelScheme {
         Self::OldAnnotation,
         Self::Gmp,
         Self::AzureLowercase,
-        Self::RhoaiRatio,
     ];
 }

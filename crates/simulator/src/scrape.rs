@@ -109,12 +109,10 @@ impl ScrapeTarget {
         }
     }
 
-    /// The times in `[from, to]` at which it stores a scrape. Failed scrapes and those of
-    /// silent exporters are left out.
+    /// The times in `[from, to]` at which it stores a scrape. Failed scrapes are left out.
     pub(super) fn scrapes<'a>(
         &'a self,
         machines: &'a Machines,
-        exporter: &'a Exporter,
         from: Timestamp,
         to: Timestamp,
     ) -> impl Iterator<Item = Timestamp> + use<'a> {
@@ -125,9 +123,7 @@ impl ScrapeTarget {
             .map(move |turn| (turn, Timestamp::from_millis(turn * interval + self.phase)))
             .skip_while(move |&(_, at)| at < from)
             .take_while(move |&(_, at)| at <= to)
-            .filter(move |&(turn, at)| {
-                !self.noise.at(2).at_bucket(turn).chance(failed_rate) && !exporter.is_silent(at)
-            })
+            .filter(move |&(turn, _)| !self.noise.at(2).at_bucket(turn).chance(failed_rate))
             .map(|(_, at)| at)
     }
 

@@ -1,15 +1,14 @@
 //! The content of Prometheus: series with their samples.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::attribution::Owner;
 use super::exporter::{self, Pairs};
-use super::exposition::split;
 use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
+use super::orchestrator::Holder;
 use super::overrides::NONE;
 use super::profile::{Field, Profile};
 use super::scenario::LabelScheme;
@@ -25,21 +24,10 @@ pub(super) struct Series<'a> {
     pub(super) samples: Vec<(Timestamp, f64)>,
 }
 
-/// Every name that a fleet may print, sorted.
-pub(super) fn names() -> BTreeSet<&'static str> {
-    let names = Profile::ALL.into_iter().flat_map(|profile| {
-        let names =
-            Field::ALL.map(|it| [false, true].map(|renamed| profile.wire_name(it, renamed)));
-        names.into_iter().flatten().flatten()
-    });
-    names.collect()
-}
-
-/// Those of [`names`] that are asked for.
-fn known(asked: &[&str]) -> BTreeSet<&'static str> {
-    let mut known = names();
-    known.retain(|name| asked.contains(name));
-    known
+/// The fields with one of these names.
+fn known(asked: &[&str]) -> impl Iterator<Item = Field> {
+    let all = Field::ALL.into_iter();
+    all.filter(|field| asked.contains(&field.name()))
 }
 
 /// The labels of a series as members of a JSON object.
@@ -85,7 +73,7 @@ impl Fleet {
     ) -> io::Result<()> {
         let mut family = "";
         let mut text = String::new();
-        for raw in self.series(names(), from, to) {
+        for raw in self.series(Field::ALL, from, to) {
             text.clear();
             if raw.name != family {
                 family = raw.name;
@@ -141,48 +129,35 @@ impl Fleet {
         matrix(all.into_iter())
     }
 
-    /// All series of these names with at least one sample in `[from, to]`, name by name.
+    /// All series of these fields with at least one sample in `[from, to]`, field by field.
     ///
     /// Staleness markers are not among the samples: neither raw range
     /// selectors nor OpenMetrics text carry them.
     pub(super) fn series<'a>(
         &'a self,
-        names: BTreeSet<&'static str>,
+        fields: impl IntoIterator<Item = Field>,
         from: Timestamp,
         to: Timestamp,
-    ) -> impl Iterator<Item = Series<'a>> + use<'a> {
-        names.into_iter().flat_map(move |name| {
-            let fields = self.targets.iter();
-            let fields = fields.filter_map(move |it| Some((it, self.field_of(name, it)?)));
-            fields.flat_map(move |(target, field)| {
+    ) -> impl Iterator<Item = Series<'a>> {
+        fields.into_iter().flat_map(move |field| {
+            let targets = self.targets.iter();
+            let targets =
+                targets.filter(move |it| self.exporters[it.exporter].profile.prints(field));
+            targets.flat_map(move |target| {
                 let exporter = &self.exporters[target.exporter];
-                let scrapes = target.scrapes(&self.machines, exporter, from, to);
-                let scrapes: Vec<_> = scrapes.collect();
+                let scrapes: Vec<_> = target.scrapes(&self.machines, from, to).collect();
                 let (first, end) = self.machines.node_devices[exporter.node as usize];
-                (first..end)
-                    .flat_map(move |number| self.series_of(target, number, field, name, &scrapes))
+                (first..end).flat_map(move |number| self.series_of(target, number, field, &scrapes))
             })
         })
     }
 
-    /// The field that a target's exporter prints under a name.
-    fn field_of(&self, name: &str, target: &ScrapeTarget) -> Option<Field> {
-        let exporter = &self.exporters[target.exporter];
-        let upgrade = self.machines.scenario.exporters.upgrade;
-        let profiles = [Some(exporter.profile), upgrade.map(|(_, profile)| profile)];
-        let profiles = profiles.into_iter().flatten();
-        let mut fields = profiles.flat_map(|profile| self.printed_fields(profile));
-        fields.find_map(|(field, printed)| (printed == name).then_some(field))
-    }
-
-    /// The series of one field of one device in one target: one per owner and
-    /// exporter version.
+    /// The series of one field of one device in one target: one per owner.
     fn series_of<'a>(
         &'a self,
         target: &'a ScrapeTarget,
         number: usize,
         field: Field,
-        name: &'static str,
         scrapes: &[Timestamp],
     ) -> Vec<Series<'a>> {
         if !self.is_printed(number, field) {
@@ -191,19 +166,15 @@ impl Fleet {
         let exporter = &self.exporters[target.exporter];
         let mut collected = Collected {
             target,
+            profile: exporter.profile,
             device: &self.machines.devices[number],
             node: &self.machines.nodes[exporter.node as usize].name,
-            name,
+            name: field.name(),
             series: Vec::new(),
         };
-        let renamed = self.machines.scenario.exporters.renamed_fields;
         let mut owners = Vec::new();
         let mut last = None;
         for &at in scrapes {
-            let profile = exporter.profile_at(&self.machines, at);
-            if profile.wire_name(field, renamed) != Some(name) {
-                continue;
-            }
             let visible = exporter.visible(&self.machines, at);
             let tick = self.machines.tick(exporter.node, visible);
             let value = match last {
@@ -212,49 +183,41 @@ impl Fleet {
             };
             last = Some((tick, value));
             let Some(value) = value else { continue };
-            self.owners(exporter, number, field, at, &NONE, &mut owners);
+            self.owners(exporter, number, at, &NONE, &mut owners);
             for owner in &owners {
-                let value = target.rescaled(field, split(field, value, owner.part));
-                collected.push(profile, owner, (at, value));
+                collected.push(owner.as_ref(), (at, target.rescaled(field, value)));
             }
         }
         let series = collected.series.into_iter();
-        series.map(|(_, _, raw)| raw).collect()
+        series.map(|(_, raw)| raw).collect()
     }
 }
 
 /// The series of one field of one device during collection.
 struct Collected<'a> {
     target: &'a ScrapeTarget,
+    profile: Profile,
     device: &'a SimulatedDevice,
     node: &'a str,
     name: &'static str,
-    series: Vec<(Profile, Owner<'a>, Series<'a>)>,
+    series: Vec<(Option<Holder<'a>>, Series<'a>)>,
 }
 
 impl<'a> Collected<'a> {
-    /// Adds a sample to its series; labels are built only for a new version and owner.
-    fn push(&mut self, profile: Profile, owner: &Owner<'a>, sample: (Timestamp, f64)) {
+    /// Adds a sample to its series; labels are built only for a new owner. A pod created again
+    /// under its name continues the series of the first.
+    fn push(&mut self, owner: Option<&Holder<'a>>, sample: (Timestamp, f64)) {
         let mut known = self.series.iter_mut();
-        let known = known.find(|(version, known, _)| *version == profile && known.is(owner));
-        if let Some((_, _, raw)) = known {
+        if let Some((_, raw)) = known.find(|(known, _)| known.as_ref() == owner) {
             return raw.samples.push(sample);
         }
-        let holder = owner.holder.as_ref();
-        let is_process = owner.part.is_some();
-        let exposed = exporter::labels(profile, self.node, self.device, holder, is_process);
-        let labels = self.target.relabel(self.name, exposed);
-        // Two versions may print the same labels.
-        let mut same = self.series.iter_mut();
-        if let Some((_, _, raw)) = same.find(|(_, _, raw)| raw.labels == labels) {
-            return raw.samples.push(sample);
-        }
+        let exposed = exporter::labels(self.profile, self.node, self.device, owner);
         let raw = Series {
             name: self.name,
-            labels,
+            labels: self.target.relabel(self.name, exposed),
             samples: vec![sample],
         };
-        self.series.push((profile, *owner, raw));
+        self.series.push((owner.copied(), raw));
     }
 }
 

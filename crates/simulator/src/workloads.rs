@@ -1,5 +1,5 @@
-//! Names and owner chains: Deployment → ReplicaSet → Pod, StatefulSet → Pod, CronJob →
-//! Job → Pod, with names as Kubernetes generates them.
+//! Names and owner chains: Deployment → ReplicaSet → Pod, StatefulSet → Pod, Job → Pod, with
+//! names as Kubernetes generates them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,10 @@ pub(super) enum Controller {
     Deployment,
     StatefulSet,
     Job,
-    /// The n-th Job of a CronJob.
-    CronJob(u32),
 }
 
 /// Devices that one pod after another holds, with the replica of each.
 pub(super) struct Slot {
-    pub(super) number: u32,
     pub(super) node: u32,
     pub(super) devices: Vec<(usize, Option<u32>)>,
     pub(super) noise: Noise,
@@ -69,7 +66,6 @@ pub(super) struct Workloads {
     created: Timestamp,
     growing: BTreeMap<(Controller, usize, bool), Growing>,
     named: BTreeMap<&'static str, u32>,
-    cron: BTreeMap<u32, (Arc<str>, u32, Arc<str>)>,
 }
 
 const NAMESPACES: [&str; 8] = [
@@ -96,7 +92,6 @@ const JOBS: [Role; 3] = [
     ("pretrain", "torch", LoadClass::Training),
     ("evaluate", "lm-eval", LoadClass::DecodeServing),
 ];
-const CRON: [Role; 1] = [("nightly-eval", "lm-eval", LoadClass::Training)];
 
 impl Workloads {
     pub(super) fn new(machines: &Machines) -> Self {
@@ -114,7 +109,6 @@ impl Workloads {
             created: machines.long_ago(),
             growing: BTreeMap::new(),
             named: BTreeMap::new(),
-            cron: BTreeMap::new(),
         }
     }
 
@@ -124,28 +118,7 @@ impl Workloads {
         match controller {
             Controller::Deployment | Controller::StatefulSet => self.replica(controller, slot),
             Controller::Job => self.job(slot),
-            Controller::CronJob(run) => self.cron_run(slot, run),
         }
-    }
-
-    /// Two pods of different Deployments, in different namespaces if there is
-    /// more than one.
-    pub(super) fn pair(&mut self, slot: &Slot) -> (PlannedPod, PlannedPod) {
-        let controller = Controller::Deployment;
-        let key = (controller, slot.devices.len(), slot.is_shared());
-        let old = self.replica(controller, slot);
-        let kept = self.growing.remove(&key);
-        let mut new = self.replica(controller, slot);
-        if new.namespace == old.namespace && self.namespaces.len() > 1 {
-            // Each new workload gets the next namespace, so the second try gets a
-            // different one.
-            self.growing.remove(&key);
-            new = self.replica(controller, slot);
-        }
-        if let Some(kept) = kept {
-            self.growing.insert(key, kept);
-        }
-        (old, new)
     }
 
     fn replica(&mut self, controller: Controller, slot: &Slot) -> PlannedPod {
@@ -210,30 +183,6 @@ impl Workloads {
         }
     }
 
-    fn cron_run(&mut self, slot: &Slot, run: u32) -> PlannedPod {
-        let known = self.cron.get(&slot.number).cloned();
-        let (namespace, cron, app) = known.unwrap_or_else(|| {
-            let (app, _) = self.name(&CRON);
-            let namespace = self.namespace();
-            let cron = self.add(CRON_JOB, &namespace, &app, &app);
-            let entry = (namespace, cron, app);
-            self.cron.insert(slot.number, entry.clone());
-            entry
-        });
-        // A CronJob's Jobs are named by the minute they were due.
-        let name = format!("{app}-{}", 28_333_333 + run * 2);
-        let job = self.add(JOB, &namespace, &name, &app);
-        let suffix = slot.names(30 + u64::from(run)).suffix(5);
-        PlannedPod {
-            name: format!("{name}-{suffix}").into(),
-            namespace,
-            app,
-            container: CRON[0].1,
-            owners: vec![job, cron],
-            class: CRON[0].2,
-        }
-    }
-
     /// The next role in turn and a unique name.
     fn name(&mut self, roles: &[Role]) -> (Arc<str>, Role) {
         let first = roles[0].0;
@@ -275,5 +224,4 @@ const DEPLOYMENT: Kind = ("deployments.apps", "Deployment", "apps/v1");
 const REPLICA_SET: Kind = ("replicasets.apps", "ReplicaSet", "apps/v1");
 const STATEFUL_SET: Kind = ("statefulsets.apps", "StatefulSet", "apps/v1");
 const JOB: Kind = ("jobs.batch", "Job", "batch/v1");
-const CRON_JOB: Kind = ("cronjobs.batch", "CronJob", "batch/v1");
 pub(super) const DAEMON_SET: Kind = ("daemonsets.apps", "DaemonSet", "apps/v1");

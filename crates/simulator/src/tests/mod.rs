@@ -20,7 +20,7 @@ struct ScrapedSeries {
 impl Fleet {
     /// All series with at least one sample in `[from, to]`.
     fn scraped(&self, from: Timestamp, to: Timestamp) -> impl Iterator<Item = ScrapedSeries> {
-        self.series(series::names(), from, to).map(|series| {
+        self.series(Field::ALL, from, to).map(|series| {
             let labels = series.labels.iter();
             let labels = labels.map(|(name, value)| (name.to_string(), value.to_string()));
             ScrapedSeries {

@@ -7,7 +7,6 @@ use super::*;
 fn owner_labels(profile: Profile, scheme: LabelScheme) -> [String; 2] {
     let mut scenario = held_and_free(profile).scenario().clone();
     scenario.scrape.schemes = vec![scheme];
-    scenario.exporters.sharing = SharingMode::Off;
     let fleet = Fleet::new(scenario);
     let at = after(fleet.scenario(), 60);
     let holder = fleet.holders(0, at)[0];
@@ -85,11 +84,6 @@ fn empty_labels_of_old_exporters_hide_the_target_only_where_honoured() {
         target
     );
     assert_eq!(owner_labels(Profile::V2_1, LabelScheme::HonorTrue)[1], "");
-    let old = owner_labels(Profile::V1Pod, LabelScheme::HonorFalse);
-    assert_eq!(
-        old[0],
-        "container=xc container_name=C namespace=xn pod=xp pod_name=P pod_namespace=N"
-    );
 }
 
 /// The labels of the first series.

@@ -1,109 +1,27 @@
-//! The true state beside the data, and the bound of the deviation of samples. With n readings
-//! of an on/off load of duty cycle p the standard error is 100 × √(p(1 − p) ÷ n) points: 25
-//! for four readings at one half.
+//! The cluster's objects.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::fleet::Fleet;
-use super::load::RESOLUTION;
 use super::orchestrator::PodRecord;
 use super::workloads::DAEMON_SET;
 use apimachinery::labels::Labels;
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
     ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 
-/// A pod's true mean over a window, and the precision of samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TrueMean {
-    /// Percent: the time average of the mean over the pod's busy devices, with 0 while
-    /// none is busy. The formula `mean-of-instants` estimates it.
-    pub active: f64,
-    /// Standard deviation over time of the mean that `active` averages, in percentage points.
-    pub deviation: f64,
-    /// Distinct readings per device within the window.
-    pub readings: u32,
-    /// The pod's devices.
-    pub devices: u32,
-}
-
-impl TrueMean {
-    /// k standard errors of a mean over the readings, percent points: from the true
-    /// variance, which for on/off load is p(1 − p).
-    /// Readings of all devices at a time count once: bursts are common to them.
-    #[must_use]
-    pub fn bound(&self, k: f64) -> f64 {
-        let readings = f64::from(self.readings.max(1));
-        // Integer percent: half a point of rounding.
-        k * self.deviation / readings.sqrt() + 0.5
-    }
-}
-
 impl Fleet {
-    /// The true means of a pod over a window, cut at the pod's start and end. `None` when
-    /// no such pod holds a device in the window.
-    #[must_use]
-    pub fn true_mean(
-        &self,
-        namespace: &str,
-        pod: &str,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Option<TrueMean> {
-        let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
-        let mut pods = self.orchestrator.pods.iter();
-        // The later of two pods with the same name.
-        let record = pods.rfind(|record| {
-            record.plan.namespace.as_ref() == namespace
-                && record.plan.name.as_ref() == pod
-                && alive(record)
-        })?;
-        let devices: BTreeSet<usize> = record.devices.iter().copied().collect();
-        let from = record.from.max(from);
-        let to = record.until.map_or(to, |until| until.min(to));
-        Some(self.integrate(&devices, from, to))
-    }
-
-    fn integrate(&self, devices: &BTreeSet<usize>, from: Timestamp, to: Timestamp) -> TrueMean {
-        let (mut sum, mut squares, mut steps) = (0.0, 0.0, 0u32);
-        let mut at = from.millis();
-        while at < to.millis() || steps == 0 {
-            let (mut busy, mut active) = (0.0, 0u32);
-            for &device in devices {
-                let percent = self.busy(device, at);
-                busy += percent;
-                active += u32::from(percent > 0.0);
-            }
-            let mean = busy / f64::from(active.max(1));
-            sum += mean;
-            squares += mean * mean;
-            steps += 1;
-            at += RESOLUTION;
-        }
-        let count = f64::from(steps);
-        let active = sum / count;
-        let interval = millis(self.machines.scenario.exporters.interval).max(1);
-        let readings = (to.millis() - from.millis()).max(0) / interval;
-        TrueMean {
-            active,
-            deviation: (squares / count - active * active).max(0.0).sqrt(),
-            readings: u32::try_from(readings).unwrap_or(u32::MAX).max(1),
-            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
-        }
-    }
-
     /// The cluster's objects at a time, as its API server lists them.
     #[must_use]
     pub fn inventory(&self, at: Timestamp) -> Inventory {
         let mut workloads = self.orchestrator.workloads.table.clone();
         let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
         workloads.push(self.exporter_workload());
-        let listed = self.orchestrator.pods.iter();
-        let listed = listed.filter(|pod| is_listed(pod, at));
-        let mut pods: Vec<_> = listed.map(|pod| self.pod(pod, at)).collect();
+        let running = self.orchestrator.pods.iter();
+        let running = running.filter(|pod| is_running(pod, at));
+        let mut pods: Vec<_> = running.map(|pod| self.pod(pod, at)).collect();
         pods.extend(self.exporters.iter().map(|exporter| Pod {
             namespace: exporter.namespace.into(),
             name: exporter.pod.as_str().into(),
@@ -162,9 +80,8 @@ impl Fleet {
     fn departed(&self, at: Timestamp) -> Vec<Pod> {
         let records = self.orchestrator.pods.iter();
         let mut departed: Vec<_> = records
-            .filter(|pod| pod.from <= at && !is_listed(pod, at))
-            .filter_map(|pod| Some((pod.until.max(pod.listed_until)?, pod)))
-            .filter(|(gone, _)| at < *gone + REMEMBERED)
+            .filter_map(|pod| Some((pod.until?, pod)))
+            .filter(|(gone, _)| *gone <= at && at < *gone + REMEMBERED)
             .collect();
         departed.sort_by_key(|(gone, pod)| (&pod.plan.namespace, &pod.plan.name, Reverse(*gone)));
         let pods = departed.into_iter();
@@ -235,10 +152,4 @@ const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(600);
 
 fn is_running(pod: &PodRecord, at: Timestamp) -> bool {
     pod.from <= at && pod.until.is_none_or(|until| at < until)
-}
-
-/// Whether the API server lists it: while it runs, and for a time after its end.
-fn is_listed(pod: &PodRecord, at: Timestamp) -> bool {
-    let gone = pod.listed_until.is_some_and(|until| at >= until);
-    pod.from <= at && (is_running(pod, at) || !gone)
 }
