@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::encode;
@@ -48,131 +47,42 @@ fn described(group: &ServedGroup) -> Json {
     json!({"name": group.name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceList<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    server: &'a str,
-    group_version: String,
-    resources: Vec<ListedResource<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedResource<'a> {
-    name: &'a str,
-    singular_name: &'static str,
-    namespaced: bool,
-    kind: &'static str,
-    verbs: &'static [&'static str],
-}
-
 /// `GET /apis/<group>/<version>`. The field `server` is the name by which a client can
 /// recognize this server. Other clients ignore unknown fields.
 pub(super) fn resources(group: &ServedGroup, version: &str, server: &str) -> Vec<u8> {
-    let listed = group.resources.iter().map(|resource| ListedResource {
-        name: &resource.name,
-        singular_name: "",
-        namespaced: resource.namespaced,
-        kind: resource.kind,
-        verbs: resource.verbs,
-    });
-    encode::json(&ResourceList {
-        kind: "APIResourceList",
-        api_version: "v1",
-        server,
-        group_version: format!("{}/{version}", group.name),
-        resources: listed.collect(),
-    })
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AggregatedResource<'a> {
-    resource: &'a str,
-    response_kind: ResponseKind,
-    scope: &'static str,
-    singular_resource: &'static str,
-    verbs: &'static [&'static str],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    subresources: Vec<AggregatedSubresource<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AggregatedSubresource<'a> {
-    subresource: &'a str,
-    response_kind: ResponseKind,
-    verbs: &'static [&'static str],
-}
-
-/// Empty group and version mean the document's. Some releases of kube-apiserver fail on a
-/// missing response kind (a nil pointer), so it is always set.
-#[derive(Serialize)]
-struct ResponseKind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-}
-
-impl ResponseKind {
-    const fn of(kind: &'static str) -> Self {
-        Self {
-            group: "",
-            version: "",
-            kind,
-        }
-    }
+    let listed = |resource: &Resource| {
+        json!({
+            "name": resource.name, "singularName": "", "namespaced": resource.namespaced,
+            "kind": resource.kind, "verbs": resource.verbs,
+        })
+    };
+    let listed: Vec<Json> = group.resources.iter().map(listed).collect();
+    encode::json(&json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "server": server,
+        "groupVersion": format!("{}/{version}", group.name), "resources": listed,
+    }))
 }
 
 /// `GET /apis` with an Accept for aggregated discovery: all groups, versions and resources.
 pub(super) fn aggregated(served: &[ServedGroup]) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Group<'a> {
-        metadata: Json,
-        versions: Vec<Version<'a>>,
-    }
-    #[derive(Serialize)]
-    struct Version<'a> {
-        version: &'static str,
-        resources: &'a [AggregatedResource<'a>],
-        freshness: &'static str,
-    }
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct GroupList<'a> {
-        kind: &'static str,
-        api_version: &'static str,
-        metadata: Json,
-        items: Vec<Group<'a>>,
-    }
-    let of_groups: Vec<_> = served.iter().map(aggregated_resources).collect();
-    let items = served
-        .iter()
-        .zip(&of_groups)
-        .map(|(group, resources)| Group {
-            metadata: json!({"name": group.name}),
-            versions: (group.versions.iter())
-                .map(|version| Version {
-                    version,
-                    resources,
-                    freshness: "Current",
-                })
-                .collect(),
-        });
-    encode::json(&GroupList {
-        kind: "APIGroupDiscoveryList",
-        api_version: "apidiscovery.k8s.io/v2",
-        metadata: json!({}),
-        items: items.collect(),
-    })
+    let items: Vec<Json> = served.iter().map(with_resources).collect();
+    encode::json(&json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {}, "items": items,
+    }))
+}
+
+fn with_resources(group: &ServedGroup) -> Json {
+    let resources = aggregated_resources(group);
+    let version = |version: &&'static str| json!({"version": version, "resources": resources, "freshness": "Current"});
+    let versions: Vec<Json> = group.versions.iter().map(version).collect();
+    json!({"metadata": {"name": group.name}, "versions": versions})
 }
 
 /// The parent of a subresource may be no resource of this server, such as the object that a
 /// custom metric describes. Such a parent has no verbs and no kind.
-fn aggregated_resources(group: &ServedGroup) -> Vec<AggregatedResource<'_>> {
-    let mut resources: BTreeMap<&str, AggregatedResource<'_>> = BTreeMap::new();
+fn aggregated_resources(group: &ServedGroup) -> Vec<Json> {
+    let mut resources: BTreeMap<&str, Json> = BTreeMap::new();
     for listed in &group.resources {
         let (parent, subresource) = match listed.name.split_once('/') {
             Some((parent, subresource)) => (parent, Some(subresource)),
@@ -182,24 +92,33 @@ fn aggregated_resources(group: &ServedGroup) -> Vec<AggregatedResource<'_>> {
             Some(_) => ("", &[][..]),
             None => (listed.kind, listed.verbs),
         };
-        let resource = resources.entry(parent).or_insert(AggregatedResource {
-            resource: parent,
-            response_kind: ResponseKind::of(kind),
-            scope: match listed.namespaced {
-                true => "Namespaced",
-                false => "Cluster",
-            },
-            singular_resource: "",
-            verbs,
-            subresources: Vec::new(),
+        let scope = match listed.namespaced {
+            true => "Namespaced",
+            false => "Cluster",
+        };
+        let resource = resources.entry(parent).or_insert_with(|| {
+            json!({
+                "resource": parent, "responseKind": response_kind(kind), "scope": scope,
+                "singularResource": "", "verbs": verbs,
+            })
         });
-        resource
-            .subresources
-            .extend(subresource.map(|subresource| AggregatedSubresource {
-                subresource,
-                response_kind: ResponseKind::of(listed.kind),
-                verbs: listed.verbs,
-            }));
+        let Some(subresource) = subresource else {
+            continue;
+        };
+        let described = json!({
+            "subresource": subresource, "responseKind": response_kind(listed.kind),
+            "verbs": listed.verbs,
+        });
+        match &mut resource["subresources"] {
+            Json::Array(all) => all.push(described),
+            none => *none = json!([described]),
+        }
     }
     resources.into_values().collect()
+}
+
+/// Empty group and version mean the document's. Some releases of kube-apiserver fail on a
+/// missing response kind (a nil pointer), so it is always set.
+fn response_kind(kind: &str) -> Json {
+    json!({"group": "", "version": "", "kind": kind})
 }
