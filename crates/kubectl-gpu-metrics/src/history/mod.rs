@@ -31,7 +31,7 @@ use store::Store;
 const SLICE: usize = 500;
 
 /// The most queries at once.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 
 /// The shortest timeout of a query: a slice of many series takes long.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -222,7 +222,8 @@ impl Recording {
         }
         gaps.retain(|gap| !gap.is_zero());
         gaps.sort_unstable();
-        self.scraped = gaps.get(gaps.len() / 2).copied().unwrap_or(SCRAPED);
+        // Of several replicas of Prometheus the short gaps between their scrapes do not count.
+        self.scraped = gaps.get(gaps.len() * 3 / 4).copied().unwrap_or(SCRAPED);
     }
 
     /// Whether kube-state-metrics recorded the pods; otherwise series of devices name them.

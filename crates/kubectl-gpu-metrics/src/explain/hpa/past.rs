@@ -18,6 +18,8 @@ pub(super) const TRY: Duration = Duration::from_secs(5);
 /// How long a recorded number is valid without another one.
 pub(super) const GAP: Duration = Duration::from_secs(300);
 
+const NO_PODS: &str = "no pods are recorded: scrape kube_pod_status_ready of kube-state-metrics";
+
 /// A change of the replicas between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rescale {
@@ -75,7 +77,8 @@ impl Past {
             .max(self.flags.downscale_stabilisation)
     }
 
-    /// Finds the first sync between the two samples of a rescale that makes its replicas.
+    /// Finds the sync between the two samples of a rescale that makes its replicas: the one with
+    /// the values that the controller wrote, otherwise the first.
     pub(super) fn decide(
         &self,
         rescale: Rescale,
@@ -83,12 +86,17 @@ impl Past {
         recording: &Recording,
     ) -> Decision {
         let syncs = self.syncs(&recorded, recording, [rescale.before, rescale.at]);
-        let mut found = syncs.iter();
-        let found = found.find(|(_, trace)| trace.desired == Some(rescale.to));
+        let found = syncs.iter();
+        let found = found.filter(|(_, trace)| trace.desired == Some(rescale.to));
+        let found = found.min_by(|(_, one), (_, other)| {
+            let [one, other] = [one, other].map(|trace| recorded.distance(trace));
+            one.total_cmp(&other)
+        });
         let sync = match (found, syncs.last()) {
+            _ if !recording.has_pods() => Err(NO_PODS.to_owned()),
             (Some(found), _) => Ok(found.clone()),
             (None, Some((_, trace))) => Err(contradiction(&recorded.hpa, trace)),
-            (None, None) => Err("no sync can be computed".to_owned()),
+            (None, None) => Err("no number of replicas is recorded before it".to_owned()),
         };
         Decision {
             rescale,
@@ -130,14 +138,14 @@ impl Past {
             }
             now = now + self.flags.sync_period;
         }
-        let mut tried = Vec::new();
-        now = before + TRY;
-        while now < end {
-            let trace = self.sync(recorded, &mut playback, &memory, now);
-            tried.extend(trace.map(|trace| (now, trace)));
-            now = now + TRY;
-        }
-        tried
+        let tries = (1..).map(|count| before + TRY * count);
+        let tries = tries.take_while(|time| *time < end);
+        let last = Timestamp::from_millis(end.millis() - 1);
+        let tried = tries.chain([last]).filter_map(|now| {
+            let trace = self.sync(recorded, &mut playback, &memory, now)?;
+            Some((now, trace))
+        });
+        tried.collect()
     }
 
     /// One sync; `None`: the replicas are not known.

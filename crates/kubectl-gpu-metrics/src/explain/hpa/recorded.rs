@@ -16,7 +16,7 @@ use gpu_metrics::snapshot::Snapshot;
 use hpa::hpa::{Metric, MetricSource, MetricTarget};
 use hpa::pods::PodCounts;
 use hpa::ratio::Milli;
-use hpa::{Hpa, MetricsAnswer, ScaledPod};
+use hpa::{Hpa, MetricsAnswer, ScaledPod, Trace};
 
 use crate::Failure;
 use crate::history::History;
@@ -82,6 +82,13 @@ impl Recorded {
             };
         }
         Ok(Self { hpa, values })
+    }
+
+    /// How far the values of a sync are from those that the controller wrote.
+    pub(super) fn distance(&self, trace: &Trace) -> f64 {
+        let pairs = trace.metrics.iter().zip(&self.values);
+        let pairs = pairs.filter_map(|(of, written)| Some((of.shown()?.number(), (*written)?)));
+        pairs.map(|(value, written)| (value - written).abs()).sum()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
@@ -16,11 +18,11 @@ use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Table, columns};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::ExplainArgs;
-use crate::history::History;
 use crate::history::owners::Owners;
 use crate::history::recording::Recording;
+use crate::history::{AT_ONCE, History};
 
-use super::past::{Decision, GAP, Past, TRY};
+use super::past::{Decision, GAP, Past, Rescale, TRY};
 use super::recorded::Recorded;
 use super::{MetricNow, add_arithmetic, read, written};
 
@@ -173,28 +175,25 @@ impl<'h> Reader<'h> {
 
     /// The rescales from this time on, with their causes.
     async fn decisions(&self, from: Timestamp) -> Result<Vec<Decision>, Failure> {
-        let mut decisions = Vec::new();
-        for rescale in self.past.rescales() {
-            if rescale.at < from {
-                continue;
-            }
-            decisions.push(match rescale.at.since(rescale.before) < GAP {
-                true => {
-                    let (recorded, recording) = self.read([rescale.before, rescale.at]).await?;
-                    self.past.decide(rescale, recorded, &recording)
-                }
-                false => Decision {
-                    rescale,
-                    hpa: self.past.hpa.clone(),
-                    sync: Err(format!(
-                        "replicas are not recorded from {} on",
-                        rescale.before.whole_second().date()
-                    )),
-                    ready: self.past.ready_at(rescale),
-                },
-            });
+        let rescales = self.past.rescales().into_iter();
+        let rescales = rescales.filter(|rescale| rescale.at >= from);
+        let decisions = stream::iter(rescales).map(|rescale| self.decision(rescale));
+        decisions.buffered(AT_ONCE).try_collect().await
+    }
+
+    async fn decision(&self, rescale: Rescale) -> Result<Decision, Failure> {
+        let Rescale { before, at, .. } = rescale;
+        if at.since(before) < GAP {
+            let (recorded, recording) = self.read([before, at]).await?;
+            return Ok(self.past.decide(rescale, recorded, &recording));
         }
-        Ok(decisions)
+        let since = before.whole_second().date();
+        Ok(Decision {
+            rescale,
+            hpa: self.past.hpa.clone(),
+            sync: Err(format!("replicas are not recorded from {since} on")),
+            ready: self.past.ready_at(rescale),
+        })
     }
 
     /// One sync.
@@ -241,7 +240,7 @@ fn list(past: &Past, decisions: Vec<Decision>, last: &str) -> Document {
     document.verdict(severity, text);
     document.table(Table::of("Changes of the replicas", RESCALES, decisions));
     let notes = [
-        "TIME is the first at which the recorded values make these replicas; --at TIME shows the \
+        "TIME is one at which the recorded values make these replicas; --at TIME shows the \
          arithmetic. Metrics and behavior are those of the autoscaler now."
             .to_owned(),
         format!(

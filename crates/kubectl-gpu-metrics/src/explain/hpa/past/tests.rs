@@ -22,11 +22,11 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_secs(START + second)
 }
 
-/// Adds a series with a sample every 15 s up to half an hour.
+/// Adds a series with a sample every 15 s in an hour.
 fn add(batch: &mut Batch, labels: &Value, value: impl Fn(i64) -> Option<f64>) {
     let key = SeriesKey(batch.series_len() as u128);
     batch.begin_series(key, &labels.to_string());
-    for second in (0..1800).step_by(15) {
+    for second in (0..3600).step_by(15) {
         if let Some(value) = value(second) {
             let at = at(second);
             batch.push(Sample { at, value });
@@ -140,6 +140,12 @@ fn a_change_that_stabilisation_forbids_is_not_explained() {
     );
     let late = decide(&past(&[(0, 2), (1500, 1)]), &recording);
     assert_eq!(late.sync.unwrap().1.proposed, Some(1));
+}
+
+#[test]
+fn without_records_of_pods_the_reason_names_the_series() {
+    let decision = decide(&past(&[(0, 2), (1200, 3)]), &recording(&[]));
+    assert!(decision.sync.unwrap_err().contains("kube_pod_status_ready"));
 }
 
 /// A pod that has not been Ready yet has no value of its own, and counts as 0 in a scale-up:
