@@ -54,7 +54,7 @@ fn of_block(block: &Block, addresses: &impl Addresses) -> Markup {
             Block::Steps(steps) => ol.steps { @for step in steps { li { (step) } } },
             Block::Notes(notes) => ul.notes { @for note in notes { li { (note) } } },
             Block::Table(table) => (of_table(table, addresses)),
-            Block::Series(series) => (series.html(addresses)),
+            Block::Series(series) => (series.html()),
             Block::Code(text) => pre tabindex="0" { code { (text) } },
             Block::Findings(findings) => (of_findings(findings, addresses)),
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use apimachinery::time::Timestamp;
 
-use super::cell::{Cell, Unit};
+use super::cell::{Cell, Reference, Unit};
 use super::chart::{runs, trace};
 use super::html::{Addresses, of_table};
 use super::instants::{described, drawn};
@@ -21,6 +21,15 @@ pub(crate) struct Series {
     pub(crate) lines: Vec<Line>,
     /// Events at instants, in words.
     pub(crate) marks: Vec<(usize, String)>,
+}
+
+/// The numbers of a chart name no objects, and are not sorted.
+struct Unlinked;
+
+impl Addresses for Unlinked {
+    fn of(&self, _: &Reference) -> Option<String> {
+        None
+    }
 }
 
 /// A number at each instant.
@@ -105,7 +114,7 @@ impl Series {
             .collect()
     }
 
-    pub(super) fn html(&self, addresses: &impl Addresses) -> Markup {
+    pub(super) fn html(&self) -> Markup {
         let ends = [self.times.first(), self.times.last()];
         let [from, to] = ends.map(|at| at.map(|at| at.date()).unwrap_or_default());
         html! {
@@ -122,7 +131,7 @@ impl Series {
                 (self.picture())
                 p.axis { span { (from) } span { (to) } }
                 output {}
-                details { summary { "Numbers of " (self.caption) } (of_table(&self.table(), addresses)) }
+                details { summary { "Numbers of " (self.caption) } (of_table(&self.table(), &Unlinked)) }
             }
         }
     }
@@ -185,15 +194,6 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::cell::Reference;
-
-    struct Nowhere;
-
-    impl Addresses for Nowhere {
-        fn of(&self, _: &Reference) -> Option<String> {
-            None
-        }
-    }
 
     #[test]
     fn a_chart_has_gaps_titles_marks_and_a_table_of_the_same_numbers() {
@@ -208,7 +208,7 @@ mod tests {
             ],
             marks: vec![(2, "1 → 4".to_owned())],
         };
-        let page = series.html(&Nowhere).into_string();
+        let page = series.html().into_string();
         for part in [
             "Replicas &lt;x&gt;",
             "<title>1970-01-01T00:01:00Z: had unknown, maximum 8</title>",
