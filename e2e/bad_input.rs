@@ -44,7 +44,7 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             &["'chekc'", "'check'", "--help"],
         ),
         (
-            Program::command(["--prometheus-url", "localhost:9090"]),
+            Program::demo(["--prometheus-url", "localhost:9090"]),
             USAGE,
             &["--prometheus-url", "write http://host:port"],
         ),
@@ -54,13 +54,18 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             &["65536", "0..=65535"],
         ),
         (
-            Program::command(["--config", &config]),
-            FAILURE,
+            Program::demo(["--gpus=8", "--prometheus-url=http://localhost:9"]),
+            USAGE,
+            &["--gpus", "--prometheus-url", "cannot be used"],
+        ),
+        (
+            Program::demo(["--config", &config]),
+            USAGE,
             &[&config, ":2:", "`windw`", "window, maxWindow"],
         ),
         (
-            Program::command(["--config", &missing]),
-            FAILURE,
+            Program::demo(["--config", &missing]),
+            USAGE,
             &[&missing, "cannot be read", "check the path"],
         ),
         (

@@ -157,6 +157,7 @@ fn only_the_owner_reads_the_temporary_directory_and_it_is_removed() {
             "ca.crt",
             "client.crt",
             "client.key",
+            "config.yaml",
             "hpa.yaml",
             "kubeconfig",
         ];
@@ -189,17 +190,18 @@ fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
 #[test]
 fn a_file_that_already_exists_is_not_overwritten() {
     let dir = TempDir::new().unwrap();
-    let hpa = dir.path().join("hpa.yaml");
-    std::fs::write(&hpa, "spec: {}").unwrap();
+    let config = dir.path().join("config.yaml");
+    std::fs::write(&config, "gpu: {window: 2m}").unwrap();
     let mut command = demo();
     command.arg("--dir").arg(dir.path());
+    command.arg("--config").arg(&config);
     let end = Program::run(command);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(
-        end.stderr.contains("hpa.yaml") && end.stderr.contains("--dir"),
+        end.stderr.contains("config.yaml") && end.stderr.contains("--dir"),
         "{end:?}"
     );
-    let left = std::fs::read_to_string(&hpa).unwrap();
-    assert_eq!(left, "spec: {}");
+    let left = std::fs::read_to_string(&config).unwrap();
+    assert_eq!(left, "gpu: {window: 2m}");
     assert_eq!(entries(dir.path()).len(), 1);
 }

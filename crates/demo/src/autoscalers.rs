@@ -80,9 +80,8 @@ impl Autoscalers {
     }
 
     /// Namespace and name of the first autoscaler.
-    pub(super) fn first(&self) -> (String, String) {
-        let first = self.objects.load().keys().next().cloned();
-        first.unwrap_or_default()
+    pub(super) fn first(&self) -> Option<(String, String)> {
+        self.objects.load().keys().next().cloned()
     }
 
     /// The paths of kube-apiserver for the autoscalers.

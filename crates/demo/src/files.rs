@@ -1,4 +1,4 @@
-//! The files of the demonstration in its directory: kubeconfig, certificates, an HPA.
+//! The files of the demonstration in its directory: kubeconfig, authority, configuration.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -21,8 +21,6 @@ use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
 
-use super::fleet::NAMESPACE;
-
 /// The validity of a demonstration's certificates, longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
 
@@ -31,6 +29,14 @@ const VALID_BEFORE: Duration = Duration::from_secs(3600);
 
 /// The user name of the demonstration's client certificate.
 const CLIENT: &str = "demo";
+
+const CONFIG: &str = "\
+# A configuration file of gpu-metrics-apiserver with its defaults.
+# Pass it with --config; every key may be left out.
+gpu:
+  window: 1m
+  step: 5s              # the distance of two instants
+";
 
 /// The file that marks a directory whose files a demonstration wrote.
 const MARK: &str = ".demo";
@@ -84,7 +90,8 @@ impl DemoCertificates {
         resolving(pair, clients, rustls::ALL_VERSIONS, true).map_err(|error| failed(&error))
     }
 
-    fn kubeconfig(&self, address: SocketAddr) -> String {
+    /// The kubeconfig; `namespace` is the default of commands.
+    fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -102,7 +109,7 @@ impl DemoCertificates {
              - name: demo\n  \
                context:\n    \
                  cluster: demo\n    \
-                 namespace: {NAMESPACE}\n    \
+                 namespace: {namespace}\n    \
                  user: {CLIENT}\n\
              current-context: demo\n"
         )
@@ -149,7 +156,7 @@ impl Directory {
     pub(super) fn write(
         &self,
         identity: &DemoCertificates,
-        address: SocketAddr,
+        (address, namespace): (SocketAddr, &str),
     ) -> Result<(), Failure> {
         let mark = "Made by the demonstration of gpu-metrics-apiserver, which writes over the files here.\n";
         let files = [
@@ -157,7 +164,8 @@ impl Directory {
             ("ca.crt", identity.authority.certificate_pem()),
             ("client.crt", identity.client.cert.pem()),
             ("client.key", identity.client.signing_key.serialize_pem()),
-            ("kubeconfig", identity.kubeconfig(address)),
+            ("kubeconfig", identity.kubeconfig(address, namespace)),
+            ("config.yaml", CONFIG.to_owned()),
             ("hpa.yaml", SAMPLE_HPA.to_owned()),
         ];
         let mut paths = files.iter().map(|(name, _)| self.path.join(name));

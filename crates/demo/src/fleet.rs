@@ -14,7 +14,7 @@ use prometheus_source::{KeyHasher, Prometheus};
 use simulator::live;
 use simulator::{Fleet, Scenario};
 
-/// A namespace of the fleet.
+/// A namespace that every simulated fleet has.
 pub(super) const NAMESPACE: &str = "team-a";
 
 /// GPUs on one simulated node.
@@ -24,8 +24,12 @@ const GPUS_PER_NODE: u32 = 8;
 pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
 /// Starts the Prometheus of a fleet, and returns its address too.
-pub(super) async fn simulate(gpus: u32) -> Result<(Arc<Fleet>, Prometheus, Url), Failure> {
+pub(super) async fn simulate(
+    gpus: u32,
+    seed: u64,
+) -> Result<(Arc<Fleet>, Prometheus, Url), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
+    scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
     scenario.gpus_per_node = GPUS_PER_NODE;
     let fleet = Arc::new(Fleet::new(scenario));

@@ -27,32 +27,48 @@ pub(super) struct Shown {
     pub(super) address: SocketAddr,
     /// The address of the page.
     pub(super) page: String,
-    /// Namespace and name of a Deployment with an autoscaler.
-    pub(super) autoscaled: (String, String),
+    /// Namespace and name of a Deployment with an autoscaler; `None`: there is no simulated
+    /// fleet.
+    pub(super) autoscaled: Option<(String, String)>,
 }
 
 impl Shown {
     /// Prints until cancelled.
     pub(super) async fn run(self) {
-        let Self { address, page, .. } = &self;
-        let (namespace, name) = &self.autoscaled;
+        let Self {
+            address,
+            page,
+            autoscaled,
+            ..
+        } = &self;
         say(&format!("the page, for one browser: {page}"));
         say(&format!(
             "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
         ));
         say("waiting for the first values ...");
+        let mut shown: Option<String> = None;
         let mut wait = LOOK;
         loop {
             tokio::time::sleep(wait).await;
             let Some(snapshot) = self.server.values.snapshot() else {
                 continue;
             };
-            let value = value(&snapshot, "deployments.apps", Some(namespace), name);
-            if wait == LOOK && value.is_some() {
-                wait = EVERY;
-                say(&commands(&self.kubeconfig, namespace, name));
+            // All lines are about the same namespace: another one would look like a jump of the load.
+            if shown.is_none() {
+                shown = match autoscaled {
+                    Some((namespace, name)) => {
+                        let value = value(&snapshot, "deployments.apps", Some(namespace), name);
+                        value.map(|_| namespace.clone())
+                    }
+                    None => any_namespace(&snapshot),
+                };
+                if let Some(namespace) = &shown {
+                    wait = EVERY;
+                    let deployment = autoscaled.as_ref().map(|(_, name)| name.as_str());
+                    say(&commands(&self.kubeconfig, namespace, deployment));
+                }
             }
-            if wait == EVERY {
+            if let Some(namespace) = &shown {
                 say(&line(&snapshot, namespace));
             }
         }
@@ -83,7 +99,15 @@ fn value(
     *values.get(table.find(namespace, name)?)?
 }
 
-fn commands(kubeconfig: &Path, namespace: &str, deployment: &str) -> String {
+fn any_namespace(snapshot: &Snapshot) -> Option<String> {
+    let (kind, table) = snapshot.layout.table("namespaces")?;
+    let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
+    let mut namespaces = table.objects.iter().zip(values);
+    let (namespace, _) = namespaces.find(|(_, value)| value.is_some())?;
+    Some(namespace.name.to_string())
+}
+
+fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> String {
     let hpa = shell_quoted(&kubeconfig.with_file_name("hpa.yaml").display().to_string());
     let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
     let program = std::env::current_exe().map(|path| path.display().to_string());
@@ -93,16 +117,19 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: &str) -> String {
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
     let metric = MEMORY_UTILIZATION;
-    let object = format!("{namespace}/{deployment}");
-    let of_deployment = format!("{custom}/deployments.apps/{deployment}/{metric}");
-    let all = [
-        ("each pod", get(format!("{custom}/pods/*/{metric}"))),
-        ("a Deployment", get(of_deployment)),
+    let mut all = vec![("each pod", get(format!("{custom}/pods/*/{metric}")))];
+    let mut object = format!("ns {namespace}");
+    if let Some(name) = deployment {
+        let path = format!("{custom}/deployments.apps/{name}/{metric}");
+        all.push(("a Deployment", get(path)));
+        object = format!("deploy {namespace}/{name}");
+    }
+    all.extend([
         ("the namespace", get(format!("{custom}/metrics/{metric}"))),
         ("the cluster", get(format!("{external}/cluster_{metric}"))),
         (
             "how a value was computed",
-            own(format!("explain deploy {object} {metric}")),
+            own(format!("explain {object} {metric}")),
         ),
         (
             "which pods hold GPUs",
@@ -112,11 +139,11 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: &str) -> String {
             "the faults of a manifest, before it is applied",
             own(format!("check {hpa}")),
         ),
-        (
-            "why an autoscaler wants its replicas",
-            own(format!("explain hpa {object}")),
-        ),
-    ];
+    ]);
+    if let Some(name) = deployment {
+        let words = format!("explain hpa {namespace}/{name}");
+        all.push(("why an autoscaler wants its replicas", own(words)));
+    }
     let all = all.iter();
     let all = all.map(|(what, command)| format!("  # {what}\n  {command}\n"));
     let all: String = all.collect();
