@@ -61,6 +61,8 @@ pub(crate) fn origin(url: &str) -> &str {
 /// violations, and every link on it must lead to a page.
 pub(crate) fn inspect(browser: &Browser, origin: &str, pages: &[&str]) {
     let mut asked = BTreeSet::new();
+    // Those of another page before.
+    drop(browser.requested());
     for page in pages {
         browser.open(&format!("{origin}{page}"));
         browser.run(STAY);

@@ -45,7 +45,11 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let phone = json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": false});
     browser.devtools("Emulation.setDeviceMetricsOverride", &phone);
     browser.open(&url);
-    let words = ["× Cannot read its metric: ", "‼ At its maximum: has ", "✓ "];
+    let words = [
+        "× gpu_memory_utilization is at most 100",
+        "× no metric gpu_memory_utilisation is served",
+        "‼ At its maximum: has ",
+    ];
     eventually("all conditions", PATIENCE, || {
         browser.open(&format!("{}hpas", origin(&url)));
         let rows = rows(&browser);

@@ -198,7 +198,7 @@ fn beyond(object: &str, name: &str, shape: Shape, target: i64, tolerance: f64) -
     (threshold >= i128::from(most) * 1000).then(|| {
         let message = format!(
             "{name} is at most {}, and with a target of {} replicas are added above {} only (tolerance {tolerance}): the HPA never scales up",
-            milli_text(most), milli_text(target), milli_text((threshold / 1000) as i64),
+            milli_text(most), milli_text(target), threshold as f64 / 1e6,
         );
         let remedy = format!("write a target of at most {}", milli_text(most / 10 * 8));
         Finding::new(&GM504, object, message).with_remedy(remedy)
