@@ -41,6 +41,12 @@ pods 0..4 each 4; pods 4..5 on 1 since 300
 G4 p4 job=e instance=j Hostname=node-1: S15 late100 60 300..
 530..900 = p4 60; namespace sum 300
 
+# the first sample of a new series that is late is read within a minute
+pods 0..2 each 1
+A p0 job=d instance=i Hostname=node-0: S5 +1 40
+B p1 job=d instance=j Hostname=node-1: S30 +2 late40 60 200..
+320..600 = p1 60; namespace sum 100
+
 # two stores, one of them late
 pods 0..4 each 1; lag 2; lag 45 b; starting 300
 0..2 G# p# job=d instance=i# prometheus=a: S15 +1# 60 ..400 80 400..

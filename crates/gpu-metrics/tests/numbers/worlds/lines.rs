@@ -20,10 +20,10 @@ pub(super) struct Line<'a> {
     pub(super) node: &'a str,
     /// Its job and Prometheus.
     source: [&'a str; 2],
-    /// When samples arrive, their times and values.
-    samples: Vec<(i64, (i64, f64))>,
-    /// The number of samples that were read, and when the newest one was.
-    pub(super) count: usize,
+    /// When samples arrive that were not read, their times and values.
+    unread: Vec<(i64, (i64, f64))>,
+    /// The samples that were read, and when the newest one was.
+    pub(super) samples: Vec<(i64, f64)>,
     read: i64,
     /// The lateness of the last three.
     late: Vec<i64>,
@@ -50,26 +50,32 @@ impl<'a> Line<'a> {
             pod: label("pod"),
             node: label("Hostname").unwrap(),
             source: ["job", "prometheus"].map(|name| label(name).unwrap_or_default()),
-            samples: samples.filter(is_known).collect(),
+            unread: samples.filter(is_known).collect(),
             ..Self::default()
         }
     }
 
-    /// Takes the samples that have arrived.
-    fn hear(&mut self, now: i64) {
-        let count = self.samples.partition_point(|it| it.0 <= now);
-        let before = std::mem::replace(&mut self.count, count);
-        if before == count {
+    /// Takes the samples after a time that have arrived.
+    fn hear(&mut self, now: i64, from: i64) {
+        let newest = self.samples.last().map(|it| it.0);
+        let count = self.samples.len();
+        let is_read = |it: &mut (i64, (i64, f64))| it.0 <= now && it.1.0 > from;
+        let read = self.unread.extract_if(.., is_read).map(|it| it.1);
+        self.samples.extend(read);
+        if self.samples.len() == count {
             return;
         }
-        self.read = now;
-        let late = (now - self.newest()).clamp(0, LATEST);
-        if before > 0 {
-            self.late.insert(0, late);
-            self.late.truncate(3);
+        self.samples.sort_by_key(|it| it.0);
+        if newest != Some(self.newest()) {
+            self.read = now;
+            let late = (now - self.newest()).clamp(0, LATEST);
+            if newest.is_some() {
+                self.late.insert(0, late);
+                self.late.truncate(3);
+            }
         }
-        let gaps = self.samples[..count].windows(2).rev();
-        let gaps = gaps.map(|two| two[1].1.0 - two[0].1.0);
+        let gaps = self.samples.windows(2).rev();
+        let gaps = gaps.map(|two| two[1].0 - two[0].0);
         let mut gaps: Vec<i64> = gaps.filter(|gap| *gap <= 655_000).take(20).collect();
         let lately = gaps.get(1).map_or(0, |one| gaps[0].min(*one));
         let gap = ranked(&mut gaps, 3, 4).map(|gap| gap.max(lately));
@@ -77,18 +83,17 @@ impl<'a> Line<'a> {
     }
 
     pub(super) fn first(&self) -> i64 {
-        self.samples[0].1.0
+        self.samples[0].0
     }
 
     pub(super) fn newest(&self) -> i64 {
-        self.samples[self.count - 1].1.0
+        self.samples[self.samples.len() - 1].0
     }
 
     /// The newest sample that is not after a time.
     pub(super) fn newest_before(&self, time: i64) -> Option<(i64, f64)> {
-        let read = &self.samples[..self.count];
-        let end = read.partition_point(|it| it.1.0 <= time);
-        read[..end].last().map(|it| it.1)
+        let end = self.samples.partition_point(|it| it.0 <= time);
+        self.samples[..end].last().copied()
     }
 
     fn late(&self) -> Option<i64> {
@@ -133,14 +138,14 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Reads and measures all that has arrived.
-    pub(super) fn hear(&mut self, now: i64) {
+    /// Reads and measures all samples after a time that have arrived.
+    pub(super) fn hear(&mut self, now: i64, from: i64) {
         let mut shown: BTreeMap<_, [Vec<i64>; 2]> = BTreeMap::new();
         for line in &mut self.all {
             let known = self.sources.get(&line.source).and_then(|it| it.0);
             let known = known.unwrap_or(ASSUMED);
-            line.hear(now);
-            if line.count > 0 {
+            line.hear(now, from);
+            if !line.samples.is_empty() {
                 let [scrapes, late] = shown.entry(line.source).or_default();
                 scrapes.extend(line.own.map(|(scrape, _)| scrape));
                 let is_recent = now - line.read <= fresh(line.scrape(known));

@@ -26,7 +26,7 @@ use self::oracle::Seen;
 use crate::answers::Answers;
 use crate::notation::Case;
 use crate::polled::{POLL, Replica};
-use crate::scene::ZERO;
+use crate::scene::{ZERO, at};
 use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -82,10 +82,12 @@ fn run(case: &Case<'_>, start: i64) -> (All, Vec<String>) {
     groups.dedup();
     groups.extend([Group::Namespace, Group::Cluster]);
     for now in (start..END).step_by(POLL) {
+        let time = at(now as f64);
+        let from = ms(time - replica.scene.pipeline.range(SignalId::MEM_COPY_UTIL, time));
         let answers = Answers::new(replica.poll(now as f64));
         let mut store = case.store.iter();
         if !store.any(|it| it.refuses(SignalId::MEM_COPY_UTIL, now as f64)) {
-            lines.hear(now * 1000);
+            lines.hear(now * 1000, from);
         }
         let seen = Seen::at(case, &lines, start * 1000, now * 1000);
         for group in &groups {

@@ -58,7 +58,7 @@ impl<'a> Seen<'a> {
         let instant = |at: i64| -(-at).div_euclid(STEP);
         let behind = |lag: i64| end(now) - end(now - lag);
         let mut found: BTreeMap<(&str, &str), Vec<&Line<'_>>> = BTreeMap::new();
-        for line in lines.all.iter().filter(|line| line.count > 0) {
+        for line in lines.all.iter().filter(|line| !line.samples.is_empty()) {
             let of_device = found.entry((line.node, line.uuid));
             of_device.or_default().push(line);
         }

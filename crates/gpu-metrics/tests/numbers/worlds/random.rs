@@ -167,7 +167,7 @@ impl World {
             6 | 7 => self.be_silent(&some, &during),
             8 => self.unlabel(&some, &during),
             9 => {
-                let words = [" drop0.05", " clock-49", " clock20", " late25"];
+                let words = [" drop0.05", " clock-49", " clock20", " late40"];
                 let word = self.dice.pick(&words);
                 let scrapes = self.scrapes.iter_mut();
                 let scrapes = scrapes.filter(|it| some.contains(&it.node));
