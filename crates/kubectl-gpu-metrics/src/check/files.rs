@@ -32,6 +32,13 @@ const SECTIONS: [&str; 6] = [
 /// The values of the chart, whose keys prometheus-adapter's chart has too.
 const VALUES: &str = include_str!("../../../../charts/gpu-metrics-apiserver/values.yaml");
 
+/// The lists of rules below `rules` in a chart's values, and their keys in the configuration.
+const CHART_RULES: [(&str, &str); 3] = [
+    ("custom", "rules"),
+    ("external", "externalRules"),
+    ("resource", "resourceRules"),
+];
+
 /// The object of a finding about a configuration file.
 const CONFIGURATION: &str = "Configuration";
 
@@ -75,11 +82,22 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
 
 fn read_file(path: &Path) -> Result<File, Skipped> {
     let shown = path.display().to_string();
-    let broken = |reason: String, remedy: &str| Skipped::new(&*shown, reason, remedy);
-    let text = fs::read_to_string(path)
-        .map_err(|error| broken(error.to_string(), "name an existing YAML file"))?;
-    let documents = serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options())
-        .map_err(|error| broken(yaml::report(&error), "correct the YAML there"))?;
+    let broken = |reason: String, remedy: String| Skipped::new(&*shown, reason, remedy);
+    let text = fs::read_to_string(path).map_err(|error| {
+        let remedy = match path.is_dir() {
+            true => format!("name the files in it: check {shown}/*.yaml"),
+            false => "name an existing YAML file".to_owned(),
+        };
+        broken(error.to_string(), remedy)
+    })?;
+    let documents = serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options());
+    let documents = documents.map_err(|error| {
+        let remedy = match text.contains("{{") {
+            true => "check what `helm template` makes of it",
+            false => "correct the YAML there",
+        };
+        broken(yaml::report(&error), remedy.to_owned())
+    })?;
     Ok(File {
         documents: documents.into_iter().flat_map(unpacked).collect(),
         path: shown,
@@ -205,30 +223,26 @@ impl<'f> Checks<'f> {
         !configs.is_empty()
     }
 
-    /// The rules of a chart's values: `rules.custom`, `rules.external` and `rules.resource`.
+    /// The rules of a chart's values.
     fn values(&mut self, file: &File, document: &Value) {
         let rules = &document["rules"];
-        let lists = [
-            ("rules", &rules["custom"]),
-            ("externalRules", &rules["external"]),
-            ("resourceRules", &rules["resource"]),
-        ];
-        let is_set = |it: &Value| match it {
-            Value::Null => false,
-            Value::Object(map) => !map.is_empty(),
-            Value::Array(list) => !list.is_empty(),
-            _ => true,
-        };
         if rules["default"] != false {
             let served = "the default rules of the chart are served too: rules.default";
             self.report.checked.push(served.to_owned());
         }
-        let lists = lists.into_iter().filter(|(_, list)| is_set(list));
-        let config: serde_json::Map<String, Value> = lists
-            .map(|(key, list)| (key.to_owned(), list.clone()))
-            .collect();
-        let text = json!(config).to_string();
-        self.configuration(CONFIGURATION, &file.path, &text);
+        for (value, key) in CHART_RULES {
+            let is_empty = match &rules[value] {
+                Value::Object(map) => map.is_empty(),
+                Value::Array(list) => list.is_empty(),
+                other => other.is_null(),
+            };
+            if !is_empty {
+                // The places of faults are those of the file that the chart makes.
+                let object = format!("rules.{value}, in the configuration {key}");
+                let text = json!({key: rules[value]}).to_string();
+                self.configuration(&object, &file.path, &text);
+            }
+        }
     }
 
     fn configuration(&mut self, object: &str, file: &str, text: &str) {

@@ -144,6 +144,15 @@ fn invalid_and_missing_files_are_named_and_the_others_are_read() {
     for (path, skipped) in paths.iter().zip(broken) {
         assert_eq!(skipped.what, path.display().to_string());
     }
+    let (_, folder) = files::read(&[dir.path().to_owned()]);
+    assert!(folder[0].remedy.ends_with("/*.yaml"), "{folder:?}");
+}
+
+#[test]
+fn a_fault_in_the_rules_of_a_chart_names_their_list() {
+    let report = report(&["rules: {default: false, external: [{seriesQuery: a}]}"]);
+    let object = "rules.external, in the configuration externalRules";
+    assert_eq!(report.findings[0].object, object, "{report:?}");
 }
 
 fn lines(report: &Report) -> String {

@@ -41,7 +41,7 @@ impl Store {
         let said = said.map_err(|error| failed(error.to_string()))?;
         let address = said.setting(PROMETHEUS_SERVICE).and_then(proxy_path);
         let path = address.ok_or_else(|| {
-            failed("it is no Service of the cluster, or is asked with matchers or headers".into())
+            failed("it is outside of the cluster, or the server sends it headers or matchers of its own".into())
         })?;
         Ok(Self::Proxied(Box::new(cluster.clone()), path))
     }

@@ -19,6 +19,10 @@ pub(crate) struct Row {
 /// The columns that only nodes have.
 pub(super) const NODES_ONLY: [&str; 2] = ["allocatable", "free"];
 
+/// Why it is unknown how many GPUs a node offers.
+pub(super) const UNKNOWN_OFFER: &str =
+    "ALLOCATABLE: the Node is not found, or offers no whole GPUs and MIG instances";
+
 /// The column that only pods have.
 pub(super) const OF_PODS: &str = "workload";
 
@@ -27,11 +31,11 @@ columns! {
     "namespace", "NAMESPACE", "namespace of the object" [] => namespace;
     "name", "NAME", "name of the object" [] => name;
     "workload", "WORKLOAD", "the workload of the pod" [wide()] => workload;
-    "allocatable", "ALLOCATABLE", "GPUs that the node offers to pods"
-        [unit(Unit::Count)] => |row| Cell::known(row.allocatable, Unit::Count, "its Node is not known");
-    "free", "FREE", "GPUs that no pod holds, at the newest instant"
+    "allocatable", "ALLOCATABLE", "GPUs and MIG instances that the node offers to pods"
+        [unit(Unit::Count)] => |row| Cell::known(row.allocatable, Unit::Count, UNKNOWN_OFFER);
+    "free", "FREE", "GPUs and MIG instances that no pod holds, at the newest instant"
         [unit(Unit::Count)] => free;
-    "held", "HELD", "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it"
+    "held", "HELD", "GPUs and MIG instances that the object's pods hold, each counted as one, mean over the window; 1.5: one all the time and one for half of it"
         [unit(Unit::Count)] => |row| known(row, "gpu_held_count", Unit::Count);
     "active", "ACTIVE", "held GPUs with a memory bandwidth utilisation above 0, mean over the window"
         [unit(Unit::Count)] => |row| known(row, "gpu_active_count", Unit::Count);

@@ -18,7 +18,7 @@ use crate::cluster::Cluster;
 use crate::explain::failure;
 use crate::values::{CUSTOM, FindingList, List};
 
-use super::columns::Row;
+use super::columns::{Row, UNKNOWN_OFFER};
 use super::{TopArgs, What};
 
 const NO_DEVICES: &str =
@@ -114,6 +114,9 @@ impl Found {
         let mut allocatable: BTreeMap<String, f64> = offered.collect();
         for row in &mut self.rows {
             row.allocatable = allocatable.remove(&row.item.name);
+        }
+        if self.rows.iter().any(|row| row.allocatable.is_none()) && self.notes.is_empty() {
+            self.notes.insert(UNKNOWN_OFFER.to_owned());
         }
         let unlisted = allocatable.into_iter().map(|(name, gpus)| Row {
             item: DevicesOf {

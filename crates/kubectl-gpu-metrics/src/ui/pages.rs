@@ -222,8 +222,11 @@ pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
         None => document.verdict(Severity::Good, "GPU data are read."),
     }
     let store = said.setting(PROMETHEUS_SERVICE).map(Cell::text);
-    let unnamed =
-        || Cell::absent("it is no Service of the cluster, or is asked with matchers or headers");
+    let unnamed = || {
+        Cell::absent(
+            "it is outside of the cluster, or the server sends it headers or matchers of its own",
+        )
+    };
     let store = Fact::new("Prometheus", store.unwrap_or_else(unnamed));
     let read = Found::read(&ask.args(What::Gpus), &ask.cluster).await;
     let mut found = read.unwrap_or_default();
