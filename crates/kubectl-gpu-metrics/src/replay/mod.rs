@@ -3,8 +3,8 @@
 //! The demand is the sum of the utilisation of a workload's GPUs. It is assumed to
 //! be independent of the number of replicas, shared evenly by the serving replicas,
 //! and lost beyond their capacity: each GPU reads `min(100, 100 · demand ÷ GPUs)`.
-//! The server's windows make values from the readings, and the controller's
-//! arithmetic makes replicas from the values (docs/backtest.md).
+//! A value is the mean of the readings over the window, and the controller's arithmetic
+//! makes replicas from the values (docs/backtest.md).
 
 mod figures;
 pub(crate) mod past;
@@ -13,7 +13,6 @@ mod simulate;
 pub(crate) mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
-mod window;
 
 pub(crate) use figures::Figures;
 pub use past::Past;

@@ -1,21 +1,18 @@
-//! Simulates replicas over time: they share the demand, the server's windows make
-//! values, and the controller's arithmetic makes replicas.
+//! Simulates replicas over time: they share the demand, windows make values of it, and the
+//! controller's arithmetic makes replicas.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
+use gpu_metrics::window::window_ms;
 use hpa::pods::PodCounts;
 use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
-use super::plan::{Plan, PlannedMetric};
-use super::window::Windowed;
-
-/// The device that stands for a whole workload.
-const ALL: u32 = 0;
+use super::plan::Plan;
 
 /// The input of a simulation.
 #[derive(Clone, Copy, Debug)]
@@ -31,22 +28,22 @@ pub struct Trial<'a> {
     pub ready_after: Duration,
 }
 
-/// Replicas that were ordered at the same time.
-#[derive(Debug)]
-struct Cohort {
-    device: u32,
-    pods: usize,
-    ready_at: Timestamp,
-    is_ready: bool,
-}
+/// How far a window reaches beyond the sync: samples may be late on the server.
+const AHEAD: Duration = Duration::from_secs(15);
 
-/// The workload under simulation. The newest replicas are removed first; those that are
-/// not ready are the newest.
+/// A value is served while an instant in this last part of its window, or one of its last two,
+/// is known.
+const SERVED: Duration = Duration::from_secs(30);
+
+/// A scrape: its time, and the number that the metric had then.
+type Scrape = (Timestamp, f64);
+
+/// The workload under simulation. The newest replicas are the last ones, and are removed first.
 #[derive(Debug, Default)]
 struct Workload {
-    cohorts: Vec<Cohort>,
     pods: Vec<ScaledPod>,
-    devices: u32,
+    /// When each of them becomes ready.
+    ready_at: Vec<Timestamp>,
 }
 
 impl Workload {
@@ -54,112 +51,62 @@ impl Workload {
         i32::try_from(self.pods.len()).unwrap_or(i32::MAX)
     }
 
-    fn ready(&self) -> usize {
-        let ready = self.cohorts.iter().filter(|cohort| cohort.is_ready);
-        ready.map(|cohort| cohort.pods).sum()
+    fn ready(&self, at: Timestamp) -> usize {
+        self.ready_at.partition_point(|ready_at| *ready_at <= at)
     }
 
-    fn scale(&mut self, to: i32, now: Timestamp, ready_after: Duration) {
+    fn scale(&mut self, to: i32, ready_at: Timestamp) {
         let to = usize::try_from(to).unwrap_or(0);
-        let mut surplus = self.pods.len().saturating_sub(to);
         self.pods.truncate(to);
-        while let Some(last) = self.cohorts.last_mut().filter(|_| surplus > 0) {
-            let gone = surplus.min(last.pods);
-            last.pods -= gone;
-            surplus -= gone;
-            if last.pods == 0 {
-                self.cohorts.pop();
-            }
-        }
-        let more = to.saturating_sub(self.pods.len());
-        if more == 0 {
-            return;
-        }
-        self.devices += 1;
-        let device = self.devices;
-        self.pods.extend((0..more).map(|place| ScaledPod {
-            name: format!("{device}-{place}"),
+        let new = (self.pods.len()..to).map(|place| ScaledPod {
+            name: place.to_string(),
             counts: PodCounts::Yes,
             is_ready: false,
-        }));
-        self.cohorts.push(Cohort {
-            device,
-            pods: more,
-            ready_at: now + ready_after,
-            is_ready: false,
         });
-    }
-
-    /// Marks the replicas as ready that have waited long enough.
-    fn advance(&mut self, now: Timestamp) {
-        let mut start = 0;
-        for cohort in &mut self.cohorts {
-            let own = start..start + cohort.pods;
-            start = own.end;
-            if !cohort.is_ready && cohort.ready_at <= now {
-                cohort.is_ready = true;
-                for pod in self.pods.get_mut(own).unwrap_or_default() {
-                    pod.is_ready = true;
-                }
-            }
-        }
+        self.pods.extend(new);
+        self.ready_at.resize(to, ready_at);
     }
 }
 
-/// The metric: its windows, and the unit of their values.
+/// The scrapes of the metric's window, with the rules of docs/numbers.md.
 #[derive(Debug)]
-struct Metric {
-    windowed: Windowed,
-    asked: PlannedMetric,
-    scale: f64,
+struct Window {
+    length_ms: i64,
+    step_ms: i64,
+    /// How long a scrape is valid.
+    fresh: Duration,
+    scrapes: VecDeque<Scrape>,
 }
 
-impl Metric {
-    fn take(&mut self, workload: &Workload, moment: &Moment, gpus_per_pod: f64, at: Timestamp) {
-        let Some(demand) = moment.demand else {
-            return;
-        };
-        let ready = workload.ready();
-        let capacity = ready as f64 * gpus_per_pod;
-        let served = demand.min(capacity);
-        if ready == 0 {
-            return;
-        }
-        if self.asked.is_of_pods {
-            let percent = 100.0 * served / capacity;
-            let ready = workload.cohorts.iter().filter(|cohort| cohort.is_ready);
-            let readings: Vec<(u32, f64)> = ready.map(|it| (it.device, percent)).collect();
-            self.windowed.take(&readings, at);
-            return;
-        }
-        let gpus = if self.asked.is_sum {
-            self.scale
-        } else {
-            capacity
-        };
-        self.windowed.take(&[(ALL, 100.0 * served / gpus)], at);
+impl Window {
+    fn take(&mut self, scrape: Scrape) {
+        let oldest = scrape.0 - self.fresh - Duration::from_millis(self.length_ms.unsigned_abs());
+        let gone = self.scrapes.partition_point(|(at, _)| *at < oldest);
+        self.scrapes.drain(..gone);
+        self.scrapes.push_back(scrape);
     }
 
-    fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
-        let served = self.windowed.served(now);
-        let milli = |value: f64| milli_from_f64(value * self.scale);
-        if !self.asked.is_of_pods {
-            let values = served.iter().filter_map(|(_, value)| milli(value.value));
-            return MetricsAnswer::Values(values.take(1).collect());
-        }
-        let served: BTreeMap<u32, _> = served.into_iter().collect();
-        let mut samples = BTreeMap::new();
-        let mut pods = workload.pods.iter();
-        for cohort in &workload.cohorts {
-            let own = pods.by_ref().take(cohort.pods);
-            let value = served.get(&cohort.device);
-            let sample = value.and_then(|value| milli(value.value));
-            match sample {
-                Some(sample) => samples.extend(own.map(|pod| (pod.name.clone(), sample))),
-                None => own.for_each(drop),
-            }
-        }
-        MetricsAnswer::Pods(samples)
+    /// The valid scrape at each instant of the window.
+    fn instants(&self, now: Timestamp) -> Vec<Option<Scrape>> {
+        let last = (now + AHEAD).millis().div_euclid(self.step_ms);
+        let count = (self.length_ms + self.step_ms - 1) / self.step_ms;
+        let scrape = |instant: i64| {
+            let time = Timestamp::from_millis(instant * self.step_ms);
+            let taken = self.scrapes.partition_point(|(at, _)| *at <= time);
+            let newest = self.scrapes.get(taken.checked_sub(1)?)?;
+            (time.since(newest.0) < self.fresh).then_some(*newest)
+        };
+        (last - count.max(1) + 1..=last).map(scrape).collect()
+    }
+
+    /// The mean over the instants with a scrape since a time, in thousandths.
+    fn value(&self, instants: &[Option<Scrape>], since: Timestamp) -> Option<i64> {
+        let known = |it: &Option<Scrape>| it.filter(|(at, _)| *at >= since);
+        let served = (millis(SERVED) / self.step_ms).max(2) as usize;
+        instants.iter().rev().take(served).find_map(known)?;
+        let numbers = instants.iter().filter_map(known).map(|(_, number)| number);
+        let count = numbers.clone().count();
+        milli_from_f64(numbers.sum::<f64>() / count as f64)
     }
 }
 
@@ -172,8 +119,8 @@ impl Trial<'_> {
         // Zero replicas would mean that scaling is switched off.
         let first = past.moments.first().map_or(0, Moment::replicas);
         let first = first.max(plan.hpa.min);
-        workload.scale(first, past.period.start, Duration::ZERO);
-        let mut metric = self.metric(first);
+        workload.scale(first, past.period.start);
+        let mut window = self.window();
         let mut history = History::default();
         let mut ticks = Vec::new();
         let mut unread = past.moments.iter().enumerate().peekable();
@@ -182,11 +129,15 @@ impl Trial<'_> {
             while let Some((index, moment)) = unread.next_if(|(at, _)| past.period.time(*at) <= now)
             {
                 let at = past.period.time(index);
-                workload.advance(at);
-                metric.take(&workload, moment, past.gpus_per_pod, at);
+                let number = moment
+                    .demand
+                    .and_then(|it| self.number(it, workload.ready(at)));
+                number.into_iter().for_each(|it| window.take((at, it)));
             }
-            workload.advance(now);
-            let answers = [metric.answer(&workload, now)];
+            let ready = workload.ready(now);
+            let serving = workload.pods.iter_mut().take(ready);
+            serving.for_each(|pod| pod.is_ready = true);
+            let answers = [self.answer(&workload, &window, now)];
             let replicas = workload.replicas();
             let trace = Situation {
                 hpa: &plan.hpa,
@@ -203,26 +154,55 @@ impl Trial<'_> {
             .sync();
             trace.remember(&mut history, &plan.hpa, self.flags, now);
             if let Some(desired) = trace.desired {
-                workload.scale(desired, now, self.ready_after);
+                // The scrape of this moment is of the replicas before.
+                workload.scale(
+                    desired,
+                    now + self.ready_after.max(Duration::from_millis(1)),
+                );
             }
-            ticks.push(past.tick(now, workload.replicas(), workload.ready()));
+            ticks.push(past.tick(now, workload.replicas(), workload.ready(now)));
             now = now + self.flags.sync_period;
         }
         ticks
     }
 
-    fn metric(&self, first: i32) -> Metric {
-        let Self { past, plan, .. } = *self;
-        let asked = plan.metric;
-        Metric {
-            windowed: Windowed::new(self.policy, &asked, past.period.step),
-            asked,
-            scale: match (asked.is_sum, asked.is_of_pods) {
-                (false, _) => 1.0,
-                (true, true) => past.gpus_per_pod,
-                (true, false) => f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod,
-            },
+    fn window(&self) -> Window {
+        let asked = self.plan.metric.window.map(millis);
+        Window {
+            length_ms: window_ms(self.policy, asked),
+            step_ms: millis(self.policy.step).max(1),
+            fresh: self.policy.freshness.max(3 * self.past.period.step),
+            scrapes: VecDeque::new(),
         }
+    }
+
+    /// What the metric measures while these replicas share a demand: of one of them, or of all.
+    fn number(&self, demand: f64, ready: usize) -> Option<f64> {
+        let (metric, gpus_per_pod) = (self.plan.metric, self.past.gpus_per_pod);
+        let gpus = ready as f64 * gpus_per_pod;
+        let percent = (ready > 0).then(|| 100.0 * demand.min(gpus) / gpus)?;
+        Some(match (metric.is_sum, metric.is_of_pods) {
+            (false, _) => percent,
+            (true, true) => percent * gpus_per_pod,
+            (true, false) => percent * gpus,
+        })
+    }
+
+    fn answer(&self, workload: &Workload, window: &Window, now: Timestamp) -> MetricsAnswer {
+        let instants = window.instants(now);
+        if !self.plan.metric.is_of_pods {
+            let value = window.value(&instants, Timestamp::MIN);
+            return MetricsAnswer::Values(value.into_iter().collect());
+        }
+        let mut pods = workload.pods.iter();
+        let alike = workload.ready_at.chunk_by(|one, other| one == other);
+        let values = alike.flat_map(|alike| {
+            let value = window.value(&instants, alike[0]);
+            let own = pods.by_ref().take(alike.len());
+            let own = own.filter_map(|pod| Some((pod.name.clone(), value?)));
+            own.collect::<Vec<_>>()
+        });
+        MetricsAnswer::Pods(values.collect())
     }
 
     /// What was, at the times of the syncs.
