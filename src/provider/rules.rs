@@ -239,7 +239,9 @@ impl RuleProvider {
                 }
                 MetricValues::Custom(custom_values(custom, place, &names, &result))
             }
-            RuleMetric::External(name, _) => MetricValues::External(external_values(name, &result)),
+            RuleMetric::External(name, external) => {
+                MetricValues::External(external_values(name, external, &result))
+            }
         };
         Ok(RuleValues {
             values,
@@ -303,11 +305,17 @@ fn custom_values(
     names: &[Arc<str>],
     samples: &[VectorSample],
 ) -> Vec<CustomValue> {
-    // As upstream, the last of several samples of an object counts.
-    let by_name: HashMap<&str, &VectorSample> = samples
-        .iter()
-        .filter_map(|sample| Some((sample.labels.get(&custom.label)?, sample)))
-        .collect();
+    // As upstream, the last of several samples of an object counts. An object of several
+    // spellings has no value.
+    let mut by_name: HashMap<&str, Option<(usize, &VectorSample)>> = HashMap::new();
+    for sample in samples {
+        let Some((spelling, name)) = custom.object(&sample.labels) else {
+            continue;
+        };
+        let found = Some((spelling, sample));
+        let former = by_name.entry(name).or_insert(found);
+        *former = found.filter(|_| former.is_some_and(|(of, _)| of == spelling));
+    }
     let Kind {
         kind, namespaced, ..
     } = &custom.kind;
@@ -315,7 +323,7 @@ fn custom_values(
     let kind = ObjectKind::new(&resource, kind, &version, *namespaced);
     let namespace: Option<Arc<str>> = namespace.map(Arc::from);
     let values = names.iter().filter_map(|name| {
-        let sample = by_name.get(&**name)?;
+        let (_, sample) = (*by_name.get(&**name)?)?;
         // What is no quantity is no value.
         quantity::milli_from_f64(sample.value)?;
         Some(CustomValue {
@@ -328,7 +336,17 @@ fn custom_values(
     values.collect()
 }
 
-fn external_values(metric: &Arc<str>, samples: &[VectorSample]) -> Vec<ExternalValue> {
+/// The values of an external metric: none if series name the namespace in several spellings.
+fn external_values(
+    metric: &Arc<str>,
+    external: &External,
+    samples: &[VectorSample],
+) -> Vec<ExternalValue> {
+    let mut spellings = samples.iter().map(|it| external.spelling(&it.labels));
+    let first = spellings.next();
+    if spellings.any(|it| Some(it) != first) {
+        return Vec::new();
+    }
     let values = samples.iter().map(|sample| ExternalValue {
         metric: Arc::clone(metric),
         labels: sample.labels.clone(),

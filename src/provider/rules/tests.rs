@@ -219,6 +219,60 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
 }
 
 #[test]
+fn an_object_that_series_name_in_two_spellings_has_no_value() {
+    const SPELLINGS: &str = "
+- seriesQuery: hits
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}, dep: {resource: pod}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+";
+    let rule = Arc::new(rules("rules", SPELLINGS).remove(0));
+    let shape = |label: &str| Shape {
+        name: "hits".into(),
+        labels: ["namespace", label].map(Into::into).into(),
+    };
+    let mut registry = Registry::new(Kinds::new(vec![kind("", "pods", "pod", true)]));
+    registry.add_custom(&rule, &[shape("pod"), shape("dep")]);
+    let custom = registry.find_custom("pods", "hits").unwrap();
+    let samples = [
+        sample(&[("pod", "a"), ("spelling", "0")], 3.0),
+        sample(&[("pod", "b"), ("spelling", "0")], 1.0),
+        sample(&[("pod", "b"), ("spelling", "0")], 2.0),
+        sample(&[("pod", "c"), ("spelling", "0")], 3.0),
+        sample(&[("dep", "c"), ("spelling", "1")], 4.0),
+        sample(&[("dep", "d"), ("spelling", "1")], 4.0),
+    ];
+    let names = ["a", "b", "c", "d"].map(Arc::from);
+    let values = custom_values(custom, Some("n"), &names, &samples);
+    let values = values.iter().map(|it| (&*it.name, it.value.value));
+    let values: Vec<(&str, f64)> = values.collect();
+    assert_eq!(values, [("a", 3.0), ("b", 2.0), ("d", 4.0)], "no part");
+}
+
+/// Of an external metric the namespace is the object.
+#[test]
+fn an_external_metric_of_a_namespace_in_two_spellings_has_no_value() {
+    const SPELLINGS: &str = "
+- seriesQuery: q
+  resources: {overrides: {namespace: {resource: namespace}, dep: {resource: namespace}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>})
+";
+    let rule = Arc::new(rules("externalRules", SPELLINGS).remove(0));
+    let shapes = ["namespace", "dep"].map(|label| Shape {
+        name: "q".into(),
+        labels: [label.into()].into(),
+    });
+    let kinds = Kinds::new(vec![kind("", "namespaces", "namespace", false)]);
+    let mut registry = Registry::new(kinds);
+    registry.add_external(&rule, &shapes);
+    let (name, external) = registry.find_external("q").unwrap();
+    let first = sample(&[("spelling", "0")], 3.0);
+    let second = sample(&[("spelling", "1")], 4.0);
+    let one = external_values(name, external, std::slice::from_ref(&first));
+    assert_eq!(one[0].value.value, 3.0);
+    assert!(external_values(name, external, &[first, second]).is_empty());
+}
+
+#[test]
 fn rules_of_presets_leave_out_pods_that_have_not_been_ready() {
     let pod = |name: &str, startup| Pod {
         namespace: "n".into(),

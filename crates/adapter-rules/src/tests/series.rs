@@ -149,6 +149,62 @@ fn the_last_rule_wins_then_the_last_series() {
     assert_eq!(query.as_deref(), Ok("last b"));
 }
 
+/// Some series name what they are about by labels of one spelling, some by another.
+const SPELLINGS: &str = "
+- seriesQuery: a
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}, kube_ns: {resource: namespace}, kube_pod: {resource: pod}}}
+  metricsQuery: sum(a{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+";
+
+#[test]
+fn labels_that_name_objects_are_told_apart_for_each_series() {
+    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
+    let queries = |series: &str| {
+        let mut registry = Registry::new(kinds());
+        registry.add_custom(&rule, &shapes(series));
+        registry.add_external(&rule, &shapes(series));
+        let of = |resource: &str, namespace| {
+            let custom = &registry.custom[&(resource.into(), "a".into())];
+            let query = custom.query(namespace, &["o"], &Selector::everything());
+            query.expect("a query")
+        };
+        let external = registry.external["a"].query("n", &Selector::everything());
+        [
+            of("pods", Some("n")),
+            of("namespaces", None),
+            external.expect("a query"),
+        ]
+    };
+    let parts = |first: &str, second: &str| {
+        let part =
+            |number, query| format!(r#"label_replace({query}, "spelling", "{number}", "", "")"#);
+        format!("{} or {}", part(0, first), part(1, second))
+    };
+    assert_eq!(
+        queries("a: namespace pod\na: kube_ns kube_pod x\na: namespace pod x"),
+        [
+            parts(
+                r#"sum(a{kube_ns="",kube_pod="",namespace="n",pod="o"}) by (pod)"#,
+                r#"sum(a{kube_ns="n",kube_pod="o"}) by (kube_pod)"#
+            ),
+            parts(
+                r#"sum(a{kube_ns="",namespace="o"}) by (namespace)"#,
+                r#"sum(a{kube_ns="o"}) by (kube_ns)"#
+            ),
+            parts(
+                r#"sum(a{kube_ns="",namespace="n"}) by ()"#,
+                r#"sum(a{kube_ns="n"}) by ()"#
+            ),
+        ]
+    );
+    let both = "namespace pod kube_ns kube_pod";
+    assert_eq!(
+        queries(&format!("a: {both}\na: {both} x"))[0],
+        r#"sum(a{kube_ns="n",kube_pod="o"}) by (kube_pod)"#,
+        "one spelling needs no parts"
+    );
+}
+
 #[test]
 fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
     let rules = rules(
