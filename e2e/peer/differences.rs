@@ -44,8 +44,8 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
         "a metric with an empty name is listed there, and no client can request it";
     Theirs r"^templates: GET .*: \.resources\[[\w.]+/unknown_field\]: \{.*\} \| absent$"
         "a metric whose query no request can fill in is listed there";
-    Neither r"^templates: GET .*\b(ranged|trimmed|with_functions|keyed)\b"
-        "statements, functions, trim markers and fields of fields are refused here when the file is read";
+    Neither r"^templates: GET .*\b(by_slice|ranged|trimmed|with_functions|keyed)\b"
+        "lists, statements, functions, trim markers and fields of fields are refused here when the file is read";
 
     // Discovery.
     Neither r": \.server: absent \| " "`check` knows the server by it";

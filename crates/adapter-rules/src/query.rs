@@ -34,15 +34,12 @@ pub(crate) enum QueryField {
     Series,
     LabelMatchers,
     GroupBy,
-    GroupBySlice,
-    LabelValuesByName,
     /// The value of a label, in `.LabelValuesByName`.
     LabelValue(String),
 }
 
 impl Field for QueryField {
-    const ACTIONS: &'static str = "<<.Series>>, <<.LabelMatchers>>, <<.GroupBy>>, \
-                                   <<.GroupBySlice>>, <<.LabelValuesByName>> or \
+    const ACTIONS: &'static str = "<<.Series>>, <<.LabelMatchers>>, <<.GroupBy>> or \
                                    <<index .LabelValuesByName \"LABEL\">>";
 
     fn parse(action: &str) -> Option<Self> {
@@ -50,8 +47,6 @@ impl Field for QueryField {
             ".Series" => Self::Series,
             ".LabelMatchers" => Self::LabelMatchers,
             ".GroupBy" => Self::GroupBy,
-            ".GroupBySlice" => Self::GroupBySlice,
-            ".LabelValuesByName" => Self::LabelValuesByName,
             _ => Self::LabelValue(indexed_label(action)?.to_owned()),
         })
     }
@@ -141,12 +136,6 @@ impl<'a> QueryValues<'a> {
             QueryField::Series => self.series.to_owned(),
             QueryField::LabelMatchers => self.matchers.join(","),
             QueryField::GroupBy => self.group_by.join(","),
-            QueryField::GroupBySlice => format!("[{}]", self.group_by.join(" ")),
-            QueryField::LabelValuesByName => {
-                let print = |(label, value)| format!("{label}:{value}");
-                let pairs: Vec<String> = self.values.iter().map(print).collect();
-                format!("map[{}]", pairs.join(" "))
-            }
             QueryField::LabelValue(label) => self.values.get(label).cloned().unwrap_or_default(),
         }
     }

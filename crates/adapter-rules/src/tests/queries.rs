@@ -39,16 +39,13 @@ series <<.Series>> ; ; ; bar ; ; series foo
 <<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">> ; ; default ; bar baz ; ; default bar|baz
 <<.GroupBy>> ; ; ; bar ; ; resource
 <<.GroupBy>> ; ; ; bar ; extra groups ; resource,extra,groups
-<<.GroupBySlice>> ; ; ; bar ; ; [resource]
-<<.GroupBySlice>> ; ; ; bar ; extra groups ; [resource extra groups]
 series <<.Series>> ; ; ; ; ; series foo
-<<.GroupBySlice>> ; ; ; ; foo bar ; [foo bar]
-<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>> ; ; default ; ; foo bar ; default [foo bar]
+<<.GroupBy>> ; ; ; ; foo bar ; foo,bar
+<<index .LabelValuesByName "namespaces">> <<.GroupBy>> ; ; default ; ; foo bar ; default foo,bar
 <<.LabelMatchers>> ; foo=bar ; ; ; ; foo="bar"
 <<.LabelMatchers>> ; foo=bar ; default ; ; ; foo="bar",namespaces="default"
 <<.LabelMatchers>> ; foo=bar,qux in (bar,baz) ; ; ; ; foo="bar",qux=~"bar|baz"
-<<.LabelValuesByName>> ; foo in (bar,baz) ; ; ; ; map[foo:bar|baz]
-<<.LabelValuesByName>> ; foo=bar ; default ; ; ; map[foo:bar namespaces:default]
+<<index .LabelValuesByName "foo">> ; foo in (bar,baz) ; ; ; ; bar|baz
 "#;
 
 #[test]
