@@ -41,13 +41,6 @@ pub(crate) enum Part<F> {
     Field(F),
 }
 
-/// A fault behind the text `before`.
-fn fault(before: &str, message: &str) -> String {
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|it| *it != '\n').count() + 1;
-    format!("at line {line}, column {column} of it: {message}")
-}
-
 impl<F: Field> Template<F> {
     /// Parses a template.
     ///
@@ -57,13 +50,11 @@ impl<F: Field> Template<F> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((literal, behind)) = rest.split_once(OPEN) {
-            let at = text.len() - behind.len() - OPEN.len();
-            let fault = |message: &str| fault(text.get(..at).unwrap_or(text), message);
             let (action, behind) = behind
                 .split_once(CLOSE)
-                .ok_or_else(|| fault("<< without >>: close the action"))?;
+                .ok_or("<< without >>: close the action")?;
             let field = F::parse(action.trim_matches(SPACES));
-            let refused = || fault(&format!("it is not supported: write {}", F::ACTIONS));
+            let refused = || format!("{action:?} is not supported: write {}", F::ACTIONS);
             parts.push(Part::Literal(literal.to_owned()));
             parts.push(Part::Field(field.ok_or_else(refused)?));
             rest = behind;

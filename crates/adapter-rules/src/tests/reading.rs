@@ -43,9 +43,9 @@ const FAULTS: &str = r#"
 {metricsQuery: up}
     rules[1].seriesQuery: is missing: write a series selector such as '{__name__=~"^http_.+"}'
 {seriesQuery: up, metricsQuery: '<<.Series'}
-    rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 1 of it: << without >>: close the action
+    rules[1].metricsQuery (line 2, column 35): is no template: << without >>: close the action
 {seriesQuery: up, metricsQuery: "sum(\n  <<.Serie>>)"}
-    rules[1].metricsQuery (line 2, column 35): is no template: at line 2, column 3 of it: it is not supported: write <<.Series>>, <<.LabelMatchers>>
+    rules[1].metricsQuery (line 2, column 35): is no template: ".Serie" is not supported: write <<.Series>>, <<.LabelMatchers>>
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}
     rules[1].seriesFilters[0]: write either is or isNot
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}
