@@ -214,6 +214,7 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);
     of_pools(&lab);
+    keys_of_gpu_metrics_are_refused(&lab);
 
     // Seven requests wait for two pods, whose GPUs have little to do.
     lab.gpus.work(20);
@@ -238,6 +239,24 @@ fn of_vllm(lab: &Lab, servers: &Servers) {
     // The rule of the file takes precedence over the preset.
     let wanted = [(&**old, "200"), (&**new, "800")];
     await_values(lab, TEAM, "pods/*/vllm_requests_running", &wanted);
+}
+
+fn keys_of_gpu_metrics_are_refused(lab: &Lab) {
+    let kubectl = Kubectl {
+        kubeconfig: lab.plane.kubeconfig().to_owned(),
+    };
+    let of = |metric: &str| {
+        let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
+        kubectl.values(&format!("{path}/{metric}"))
+    };
+    for key in ["window%3D2m", "model%3Dllama"] {
+        let refused = of(&format!("vllm_requests_waiting?metricLabelSelector={key}"));
+        let refused = format!("{:?}", refused.unwrap_err());
+        assert!(refused.contains("has the label"), "{refused}");
+    }
+    // Triton's series have the label.
+    let none = of("triton_requests_waiting?metricLabelSelector=model%3Dno-such");
+    assert!(none.unwrap().is_empty());
 }
 
 fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {

@@ -12,7 +12,7 @@ use super::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::labels::Labels;
 use apimachinery::promql::equals;
-use apimachinery::selector::Selector;
+use apimachinery::selector::{Requirement, Selector};
 
 /// The stored part of a series. Series that differ only in the values of their labels have
 /// one shape.
@@ -41,7 +41,12 @@ pub struct External {
     series: Arc<str>,
     /// How its series name what they are about. Never empty.
     spellings: Vec<Spelling>,
+    /// The keys of [`OF_GPUS`] that none of its series has as a label.
+    refused: Vec<&'static str>,
 }
+
+/// Keys with a meaning of their own in selectors of GPU metrics.
+const OF_GPUS: [&str; 2] = ["model", "window"];
 
 /// The labels of a series that name its namespace and its object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,7 +198,9 @@ impl External {
     /// A metric of the series with this shape, and those of the same rule before it.
     fn new(rule: &Arc<Rule>, shape: &Shape, spelling: Spelling, former: Option<Self>) -> Self {
         let former = former.filter(|it| Arc::ptr_eq(&it.rule, rule));
-        let mut spellings = former.map_or_else(Vec::new, |it| it.spellings);
+        let former = former.map(|it| (it.spellings, it.refused));
+        let (mut spellings, mut refused) = former.unwrap_or_else(|| (vec![], OF_GPUS.to_vec()));
+        refused.retain(|key| !shape.labels.contains(*key));
         if !spellings.contains(&spelling) {
             spellings.push(spelling);
         }
@@ -201,6 +208,7 @@ impl External {
             rule: Arc::clone(rule),
             series: Arc::clone(&shape.name),
             spellings,
+            refused,
         }
     }
 
@@ -224,6 +232,15 @@ impl External {
         names: &[&str],
         selector: &Selector,
     ) -> Result<String, Unanswerable> {
+        let mut requirements = selector.requirements().iter();
+        let is_refused = |it: &&Requirement| self.refused.contains(&&*it.key) && !it.holds(None);
+        if let Some(Requirement { key, .. }) = requirements.find(is_refused) {
+            return Err(Unanswerable::Selector(format!(
+                "no series {} has the label {key}: a metric of a rule is selected by the labels \
+                 of its series, and its metricsQuery sets the window",
+                self.series
+            )));
+        }
         let queries = self.spellings.iter();
         let queries = queries.map(|it| self.fill_by(it, namespace, names, selector));
         let mut queries: Vec<String> = queries.collect::<Result<_, _>>()?;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{kinds, rules};
+use crate::query::Unanswerable;
 use crate::registry::{Registry, Shape};
 use crate::rule::{Rule, Rules};
 use apimachinery::selector::Selector;
@@ -203,6 +204,29 @@ fn labels_that_name_objects_are_told_apart_for_each_series() {
         r#"sum(a{kube_ns="n",kube_pod="o"}) by (kube_pod)"#,
         "one spelling needs no parts"
     );
+}
+
+#[test]
+fn keys_of_gpu_metrics_are_refused_unless_series_have_such_labels() {
+    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
+    let query = |series: &str, selector: &str| {
+        let mut registry = Registry::new(kinds());
+        registry.add_external(&rule, &shapes(series));
+        let selector = Selector::parse(selector).expect("a selector");
+        registry.external["a"].query("n", &selector)
+    };
+    let plain = "a: namespace pod";
+    for (series, selector, is_refused) in [
+        (plain, "window=5m", true),
+        (plain, "model in (x)", true),
+        (plain, "model!=x,!window,other=y", false),
+        ("a: namespace pod\na: namespace model", "model=x", false),
+        ("a: namespace model\na: namespace pod", "window", true),
+    ] {
+        let query = query(series, selector);
+        let selected = matches!(query, Err(Unanswerable::Selector(_)));
+        assert_eq!(selected, is_refused, "{selector}: {query:?}");
+    }
 }
 
 #[test]
