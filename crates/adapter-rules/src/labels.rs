@@ -82,14 +82,7 @@ impl ResourceLabels {
         let captures = pattern.captures(label)?;
         let resource = captures.name("resource")?.as_str();
         let group = captures.name("group").map_or("", |group| group.as_str());
-        // The template writes dots and dashes of a group as underscores.
-        kinds.find(group, resource).or_else(|| {
-            let is_it = |kind: &&Kind| sanitized(&kind.group) == group;
-            kinds.iter().filter(is_it).find(|kind| {
-                let resource = resource.to_lowercase();
-                *kind.plural == *resource || *kind.singular == *resource
-            })
-        })
+        kinds.find(group, resource)
     }
 
     /// The label that names objects of a kind. If several overrides name the kind, the first
@@ -110,7 +103,7 @@ impl ResourceLabels {
         }
         let template = &self.template.as_ref()?.template;
         let label = template.render(|field| match field {
-            LabelField::Group => sanitized(&kind.group),
+            LabelField::Group => kind.group.to_string(),
             LabelField::Resource => kind.singular.to_string(),
         })?;
         is_label(&label).then(|| label.into())
@@ -136,10 +129,6 @@ impl LabelTemplate {
         let pattern = regex(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
-}
-
-fn sanitized(group: &str) -> String {
-    group.replace(['.', '-'], "_")
 }
 
 /// Whether a text is a label's name: `[a-zA-Z_][a-zA-Z0-9_]*`.

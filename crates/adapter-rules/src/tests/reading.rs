@@ -124,7 +124,7 @@ const LABELS: &str = "
 {template: <<.Resource>>} => pod=pods pods=pods Pod=pods po=pods job=jobs.batch \
     deployment=deployments.apps endpoint=- instance=- namespace=namespaces
 {template: kube_<<.Group>>_<<.Resource>>} => kube_apps_deployment=deployments.apps kube__pod=pods \
-    kube_networking_k8s_io_ingress=ingresses.networking.k8s.io pod=-
+    kube_networking_k8s_io_ingress=- pod=-
 {overrides: {a: {resource: StatefulSet}, b: {resource: pods}, c: {group: stor, resource: storageclass}, \
     d: {resource: nope}, e: {resource: pod}}} => a=statefulsets.apps b=pods \
     c=storageclasses.storage.k8s.io d=- pod=-
