@@ -21,10 +21,10 @@ use crate::stub::Stub;
 const PRESETS: &str = "
 presets: [vllm, sglang, triton, endpoint-picker]
 rules:
-- seriesQuery: 'vllm:num_requests_running{pod!=\"\"}'
+- seriesQuery: '{__name__=~\"(ray_)?vllm[:_]num_requests_running\",pod!=\"\"}'
   resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
   name: {as: vllm_requests_running}
-  metricsQuery: 100 * sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  metricsQuery: 100 * sum({__name__=~\"(ray_)?vllm[:_]num_requests_running\",<<.LabelMatchers>>}) by (<<.GroupBy>>)
 ";
 
 const VLLM_OLD: &str = include_str!("../presets/vllm-2025-03.prom");
@@ -33,6 +33,7 @@ const SGLANG: &str = include_str!("../presets/sglang-docs.prom");
 const SGLANG_IDLE: &str = include_str!("../presets/sglang-0.5.16.prom");
 const TRITON: &str = include_str!("../presets/triton.prom");
 const PICKER: &str = include_str!("../presets/endpoint-picker.prom");
+const FLOW_CONTROL: &str = include_str!("../presets/endpoint-picker-flow.prom");
 const PICKER_OLD: &str = include_str!("../presets/endpoint-picker-1.4.prom");
 
 /// Other ranks of the same scheduler with priorities, as SGLang's
@@ -176,6 +177,8 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
         ("vllm:num_requests_waiting", "4"),
         ("vllm:kv_cache_usage_perc", "0.25"),
     ];
+    // The names that Ray Serve gives.
+    let of_ray = with(VLLM, &new).replace("vllm:", "ray_vllm_");
     let ranks = SGLANG_IDLE.to_owned() + SGLANG_RANKS;
     let ranks = with(&ranks, &[("sglang:token_usage", "0.5")]);
     let pending = [("nv_inference_pending_request_count", "3")];
@@ -188,14 +191,14 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
     };
     let targets = vec![
         target(TEAM, &servers.vllm[0], with(VLLM_OLD, &old)),
-        target(TEAM, &servers.vllm[1], with(VLLM, &new)),
+        target(TEAM, &servers.vllm[1], of_ray),
         target(TEAM, &servers.sglang[0], SGLANG.to_owned()),
         Target {
             labels: OLD_LABELS,
             ..target(TEAM, &servers.sglang[1], ranks)
         },
         target(TEAM, &servers.triton[0], with(TRITON, &pending)),
-        target(TEAM, "picker", PICKER.to_owned()),
+        target(TEAM, "picker", PICKER.to_owned() + FLOW_CONTROL),
         target("default", "picker", PICKER_OLD.to_owned()),
         target("kube-system", "picker", with(PICKER_OLD, &none_ready)),
     ];
@@ -286,6 +289,10 @@ fn of_pools(lab: &Lab) {
         (TEAM, "requests_waiting", Some("2")),
         (TEAM, "requests_running", Some("2500m")),
         (TEAM, "kv_cache_usage", Some("300m")),
+        (TEAM, "requests_held", Some("5")),
+        (TEAM, "saturation", Some("700m")),
+        (TEAM, "tokens_in_flight", Some("180")),
+        ("default", "requests_held", None),
         ("default", "requests_waiting", Some("2")),
         ("default", "requests_running", None),
         ("default", "kv_cache_usage", Some("300m")),

@@ -59,29 +59,25 @@ fn metrics(registry: &Registry) -> Vec<String> {
 
 #[test]
 fn each_preset_has_queue_running_requests_and_cache_and_no_fault() {
-    for (preset, resource, server, labels) in [
-        ("vllm", "pods", "vllm", ["namespace", "pod"]),
-        (
-            "sglang",
-            "pods",
-            "sglang",
-            ["kubernetes_namespace", "kubernetes_pod_name"],
-        ),
-        ("triton", "pods", "triton", ["namespace", "pod"]),
-        (
-            "endpoint-picker",
-            "inferencepools.inference.networking.k8s.io",
-            "inference_pool",
-            ["namespace", "name"],
-        ),
+    let by_pod = ["namespace", "pod"];
+    let by_annotation = ["kubernetes_namespace", "kubernetes_pod_name"];
+    let by_pool = ["namespace", "name", "inference_pool"];
+    let pools = "inferencepools.inference.networking.k8s.io";
+    let more = ["requests_held", "saturation", "tokens_in_flight"];
+    for (preset, resource, server, labels, more) in [
+        ("vllm", "pods", "vllm", &by_pod[..], &[][..]),
+        ("sglang", "pods", "sglang", &by_annotation, &[]),
+        ("triton", "pods", "triton", &by_pod, &[]),
+        ("endpoint-picker", pools, "inference_pool", &by_pool, &more),
     ] {
         let config = load(&format!("presets: [{preset}]\n"));
         assert!(config.faults.is_empty(), "{:?}", config.faults);
         assert!(config.external_rules.usable.is_empty());
-        let found = metrics(&registry(&config, "any", &labels));
+        let found = metrics(&registry(&config, "any", labels));
         let mut wanted = Vec::new();
         for of in [resource, "namespaces"] {
             let names = ["kv_cache_usage", "requests_running", "requests_waiting"];
+            let names = names.iter().chain(more);
             wanted.extend(names.map(|name| format!("{of}/{server}_{name}")));
         }
         wanted.sort();
@@ -117,7 +113,7 @@ fn a_rule_of_the_file_with_the_same_name_takes_precedence() {
     );
     assert_eq!(
         query(&own, "vllm_requests_running"),
-        r#"sum(vllm:num_requests_running{namespace="n",pod="a"}) by (pod)"#,
+        r#"sum({__name__=~"(ray_)?vllm[:_]num_requests_running",namespace="n",pod="a"}) by (pod)"#,
         "the others stay"
     );
     let places = own.rules.usable.iter().map(|rule| &*rule.place);
@@ -134,7 +130,7 @@ fn rules_of_presets_select_series_by_the_configured_matchers() {
     );
     assert_eq!(
         query(&of_cluster, "vllm_kv_cache_usage"),
-        r#"avg({__name__=~"vllm:(kv|gpu)_cache_usage_perc",cluster="a'<<b",namespace="n",pod="a"}) by (pod)"#
+        r#"avg({__name__=~"(ray_)?vllm[:_](kv|gpu)_cache_usage_perc",cluster="a'<<b",namespace="n",pod="a"}) by (pod)"#
     );
     let own = of_cluster.rules.usable.last().unwrap();
     assert!(own.matchers.is_empty(), "as upstream");
