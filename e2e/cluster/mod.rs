@@ -12,7 +12,7 @@ mod install;
 mod keda;
 pub(crate) mod lab;
 mod manual;
-pub(crate) mod memory;
+mod memory;
 mod outages;
 mod page;
 mod presets;

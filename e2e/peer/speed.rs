@@ -6,7 +6,6 @@ mod autoscalers;
 mod lists;
 mod nginx;
 mod process;
-mod soak;
 mod wrk;
 
 use serde_json::{Value, json};
