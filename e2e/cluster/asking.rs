@@ -2,7 +2,6 @@
 //! connections. A kubectl process for each request would take longer than the measured
 //! time.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -171,27 +170,4 @@ fn chain(error: &reqwest::Error) -> String {
         last = cause;
     }
     format!("no answer: {last}")
-}
-
-/// The remote ports of connections to a port of this machine, from its kernel.
-pub(super) fn connected_to(port: u16) -> BTreeSet<u16> {
-    const ESTABLISHED: &str = "01";
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
-        // Without IPv6 a machine has only one table.
-        std::fs::read_to_string(table).unwrap_or_default()
-    });
-    let number = |address: &str| {
-        let (_, port) = address.rsplit_once(':')?;
-        u16::from_str_radix(port, 16).ok()
-    };
-    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
-    lines
-        .filter_map(|line| {
-            let mut columns = line.split_whitespace().skip(1);
-            let (local, remote) = (columns.next()?, columns.next()?);
-            let open = columns.next()? == ESTABLISHED;
-            let ours = number(local)? == port;
-            (open && ours).then(|| number(remote)).flatten()
-        })
-        .collect()
 }
