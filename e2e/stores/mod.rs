@@ -3,7 +3,6 @@
 //! other store.
 
 pub(crate) mod scene;
-mod signed;
 pub(crate) mod store;
 
 use std::time::Duration;
