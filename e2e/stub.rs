@@ -1,19 +1,18 @@
 //! HTTP servers that tests put in the place of a store, a proxy or an exporter.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::fmt::Debug;
+use std::io;
 use std::net::SocketAddr;
 
+use aggregated_apiserver::testing::http_server::serve;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 /// A server on the loopback interface. It ends with its connections, on drop.
 #[derive(Debug)]
@@ -28,25 +27,16 @@ impl Stub {
     where
         A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
-        B: Body + Send + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let answer = answer.clone();
-                let service = service_fn(move |request| {
-                    let answered = answer(request);
-                    async move { Ok::<_, Infallible>(answered.await) }
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                // An error here means that the client disconnected.
-                connections.spawn(async move {
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                });
+        let task = serve(listener, None, move |request| {
+            let answered = answer(request);
+            async move {
+                let boxed = |body: B| body.map_err(io::Error::other).boxed_unsync();
+                answered.await.map(boxed)
             }
         });
         Self { address, task }
