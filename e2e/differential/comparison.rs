@@ -228,7 +228,8 @@ impl<'a> Comparison<'a> {
 
     /// The objects that a query can compute, by the last instant and the number of
     /// instants of their windows: objects of later sources may have an earlier window. An
-    /// object without a value is included only if no device has a reading.
+    /// object without a value is included only if no device has a reading; the others are
+    /// counted.
     async fn windows<'s>(
         &mut self,
         question: &Question<'_>,
@@ -252,6 +253,8 @@ impl<'a> Comparison<'a> {
                 tally.beyond_promql += usize::from(object.value.is_some());
             } else if object.value.is_some() || of.is_silent {
                 windows.entry(window).or_default().push(object);
+            } else {
+                tally.absent += 1;
             }
         }
         windows

@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     /// Values that PromQL cannot compute: a device was missing, or two lines of one
     /// device differed.
     pub(crate) beyond_promql: usize,
+    /// Objects without a value whose devices have readings. They are not compared.
+    pub(crate) absent: usize,
 }
 
 impl Tally {
