@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use aggregated_apiserver::testing::http_server::{serve, whole};
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
 
 /// A received request.
 #[derive(Clone, Debug)]
@@ -33,8 +36,6 @@ impl Asked {
     }
 }
 
-type Answer = dyn FnMut(&Asked) -> (u16, String) + Send;
-
 pub(super) struct FakeIssuer {
     pub(super) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -48,11 +49,16 @@ impl FakeIssuer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (record, answer) = (Arc::clone(&asked), Arc::new(Mutex::new(answer)));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&record), Arc::clone(&answer) as _));
+        // It ends with the runtime of the test.
+        drop(serve(listener, None, move |request| {
+            let (record, answer) = (Arc::clone(&record), Arc::clone(&answer));
+            async move {
+                let asked = received(request).await;
+                let (status, body) = (answer.lock().unwrap())(&asked);
+                record.lock().unwrap().push(asked);
+                whole(status, body)
             }
-        });
+        }));
         Self { url, asked }
     }
 
@@ -66,46 +72,17 @@ impl FakeIssuer {
     }
 }
 
-/// Answers one request, and closes.
-async fn serve(mut stream: TcpStream, record: Arc<Mutex<Vec<Asked>>>, answer: Arc<Mutex<Answer>>) {
-    let mut text = Vec::new();
-    let asked = loop {
-        let mut part = [0; 4096];
-        let read = stream.read(&mut part).await.unwrap_or_default();
-        if read == 0 {
-            return;
-        }
-        text.extend_from_slice(&part[..read]);
-        if let Some(asked) = parsed(&String::from_utf8_lossy(&text)) {
-            break asked;
-        }
-    };
-    let (status, body) = (answer.lock().unwrap())(&asked);
-    record.lock().unwrap().push(asked);
-    let head = format!(
-        "HTTP/1.1 {status} Said\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-    let _ = stream.shutdown().await;
-}
-
-fn parsed(text: &str) -> Option<Asked> {
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let mut lines = head.lines();
-    let mut first = lines.next()?.split(' ');
-    let (method, target) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers = lines.filter_map(|line| line.split_once(": "));
-    let headers: BTreeMap<String, String> = headers
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .collect();
-    let length = headers
-        .get("content-length")
-        .map_or(0, |length| length.parse().unwrap());
-    (body.len() >= length).then(|| Asked {
-        method,
-        target,
-        headers,
-        body: body.to_owned(),
-    })
+async fn received(request: Request<Incoming>) -> Asked {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = parts.headers.iter();
+    Asked {
+        method: parts.method.to_string(),
+        target: parts.uri.to_string(),
+        headers: headers
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect(),
+        body: String::from_utf8(body.into()).unwrap(),
+    }
 }
