@@ -28,7 +28,7 @@ fn await_found(lab: &Lab, code: &str, object: &str, words: &str) -> String {
     text(&await_finding(lab, code, object, words), "remedy").to_owned()
 }
 
-fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Value {
+pub(super) fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Value {
     eventually(&format!("{code} with {words:?}"), PATIENCE, || {
         let found = finding(lab, code, object)?;
         found_if(found, |it| text(it, "message").contains(words))

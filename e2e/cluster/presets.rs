@@ -9,6 +9,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use serde_json::json;
 
+use super::check_diagnosis::await_finding;
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, on_pods};
 use crate::chart::root;
@@ -224,6 +225,42 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let queue = on_pods("vllm_requests_waiting", "2");
     lab.autoscale(8, &json!([queue, on_pods("gpu_memory_utilization", "60")]));
     lab.await_replicas(4);
+    a_preset_without_series_names_another_spelling(&mut lab).await;
+}
+
+/// A proxy in front of vLLM may write names of its own.
+async fn a_preset_without_series_names_another_spelling(lab: &mut Lab) {
+    let text = VLLM.replace("vllm:", "proxy_vllm_");
+    let target = Target {
+        labels: LABELS,
+        namespace: TEAM,
+        pod: "proxy".to_owned(),
+        text,
+    };
+    let (engine, _stub) = prometheus(lab, vec![target]).await;
+    lab.stand_in = Some(engine.url.clone());
+    lab.reconfigure(&format!("{CONFIG}presets: [vllm]\n"));
+    let why = "presets.vllm[0].seriesQuery: Prometheus has no such series; \
+               proxy_vllm_num_requests_waiting exists";
+    let kubectl = Kubectl {
+        kubeconfig: lab.plane.kubeconfig().to_owned(),
+    };
+    let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
+    eventually("the reason", PATIENCE, || {
+        let found = kubectl.values(&format!("{path}/vllm_requests_waiting"));
+        match &found {
+            Err(Answer::NotFound(message)) if message.contains(why) => Ok(()),
+            _ => Err(format!("{found:?}")),
+        }
+    });
+    await_finding(
+        lab,
+        "GM604",
+        "presets.vllm[0].seriesQuery",
+        "proxy_vllm_num",
+    );
+    let log = lab.server.as_ref().unwrap().stderr();
+    assert_eq!(log.matches(why).count(), 1, "{log}");
 }
 
 fn of_vllm(lab: &Lab, servers: &Servers) {

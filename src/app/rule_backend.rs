@@ -49,8 +49,8 @@ pub(super) fn unlisted(error: &CallError) -> RuleFailure {
     RuleFailure {
         fault: "kube-apiserver does not list them".to_owned(),
         remedy: "read the server's log".to_owned(),
-        query: Arc::default(),
         detail: Some(error.to_string()),
+        ..RuleFailure::default()
     }
 }
 
@@ -98,6 +98,7 @@ pub(super) fn refused(error: &Error, query: Arc<str>) -> RuleFailure {
         remedy: remedy.to_owned(),
         query,
         detail: Some(error.to_string()),
+        ..RuleFailure::default()
     }
 }
 

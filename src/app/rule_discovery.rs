@@ -21,6 +21,7 @@ use crate::telemetry::health::Check;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
+use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use cluster_state::served;
 use prometheus_source::{Error, Prometheus};
@@ -114,13 +115,17 @@ impl RuleDiscovery {
         let since = clock::now() - self.flags.max_age();
         let searches = selectors.into_iter().map(|selector| async move {
             let found = self.prometheus.series(&selector, since).await;
-            (selector, found)
+            let other = match &found {
+                Ok(none) if none.is_empty() => self.other_spelling(&selector, since).await,
+                _ => None,
+            };
+            (selector, found, other)
         });
         let searches: Vec<_> = searches.collect();
         let searches = stream::iter(searches).buffer_unordered(SIDE_BY_SIDE);
         let found: Vec<_> = searches.collect().await;
-        for (selector, shapes) in found {
-            self.record(&selector, &shapes);
+        for (selector, shapes, other) in found {
+            self.record(&selector, &shapes, other.as_deref());
             is_whole &= shapes.is_ok();
             if let Ok(shapes) = shapes {
                 known.series.insert(selector, shapes);
@@ -129,23 +134,40 @@ impl RuleDiscovery {
         is_whole
     }
 
-    /// Records the search for the series of a selector, for its rules.
-    fn record(&self, selector: &str, found: &Result<Arc<[Shape]>, Error>) {
+    /// A series whose name ends as those of this selector, if it is of a preset: a
+    /// proxy may write `proxy_vllm_` for `vllm:`.
+    async fn other_spelling(&self, selector: &str, since: Timestamp) -> Option<Arc<str>> {
+        let mut rules = self.rules.iter();
+        rules.find(|it| it.series_query == selector && it.place.starts_with("presets."))?;
+        let others = format!(r#"{{__name__=~".+{}"}}"#, end_of_name(selector));
+        let found = self.prometheus.series(&others, since).await.ok()?;
+        found.iter().map(|it| Arc::clone(&it.name)).min()
+    }
+
+    /// Records the search for the series of a selector, for its rules. `other` is a series that
+    /// exists instead.
+    fn record(&self, selector: &str, found: &Result<Arc<[Shape]>, Error>, other: Option<&str>) {
+        let exists = other.map_or_else(String::new, |it| format!("; {it} exists"));
         let failure = match found {
             Err(error) => Some(refused(error, selector.into())),
             Ok(shapes) if shapes.is_empty() => Some(RuleFailure {
-                fault: "Prometheus has no such series".to_owned(),
-                remedy: "correct seriesQuery, or wait until the series exist".to_owned(),
+                fault: format!("Prometheus has no such series{exists}"),
+                remedy: "wait until the series exist, or write a rule for those that do".to_owned(),
                 query: selector.into(),
-                detail: None,
+                ..RuleFailure::default()
             }),
             Ok(_) => None,
         };
         for rule in self.all_rules().filter(|it| it.series_query == *selector) {
             let key = format!("{}.seriesQuery", rule.place);
+            let failure = failure.clone().map(|it| RuleFailure {
+                // Of several metrics the names are those of the series.
+                metric: rule.metric("").unwrap_or_default(),
+                ..it
+            });
             self.backend
                 .conditions
-                .searched(&key, failure.clone(), clock::now());
+                .searched(&key, failure, clock::now());
         }
     }
 
@@ -158,7 +180,7 @@ impl RuleDiscovery {
                 fault: format!("the cluster does not serve {unknown}"),
                 remedy: "correct the resource, or install its API".to_owned(),
                 query: rule.series_query.as_str().into(),
-                detail: None,
+                ..RuleFailure::default()
             });
             let key = format!("{}.resources.overrides", rule.place);
             self.backend
@@ -166,6 +188,14 @@ impl RuleDiscovery {
                 .searched(&key, failure, clock::now());
         }
     }
+}
+
+/// What the names of a selector's series end with, behind a colon, a set or an alternative.
+fn end_of_name(selector: &str) -> &str {
+    let pattern = selector.trim_start_matches("{__name__=~\"");
+    let pattern = pattern.split(['"', '{']).next().unwrap_or_default();
+    let mut ends = pattern.rsplit([':', ']', ')', '|']);
+    ends.next().unwrap_or_default()
 }
 
 /// The metrics that the rules give.
@@ -184,4 +214,31 @@ fn registry(rules: &[Arc<Rule>], external_rules: &[Arc<Rule>], known: Discovered
         registry.add_external(rule, shapes(rule));
     }
     registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_name_is_behind_what_differs() {
+        for (selector, end) in [
+            (
+                r#"{__name__=~"(ray_)?vllm[:_]num_requests_waiting"}"#,
+                "num_requests_waiting",
+            ),
+            (
+                r#"{__name__=~"vllm:(kv|gpu)_cache_usage_perc"}"#,
+                "_cache_usage_perc",
+            ),
+            (
+                r#"{__name__=~"sglang[:_]num_queue_reqs"}"#,
+                "num_queue_reqs",
+            ),
+            (r#"{__name__=~"a_count|b_metrics",x=~"|y"}"#, "b_metrics"),
+            (r#"b_metrics{x="y"}"#, "b_metrics"),
+        ] {
+            assert_eq!(end_of_name(selector), end, "{selector}");
+        }
+    }
 }

@@ -74,6 +74,14 @@ impl Composite {
         };
         Some((rules, rules.find(resource, &query.metric)?))
     }
+
+    /// The refusal of a query that is about no metric of a rule.
+    fn refusal(&self, error: Refusal, metric: &str) -> Refusal {
+        let rules = self.rules.as_ref();
+        let rules = rules.filter(|_| error == Refusal::NoSuchPath);
+        let reason = rules.and_then(|rules| rules.conditions.unserved(metric));
+        reason.map_or(error, Refusal::NoValue)
+    }
 }
 
 impl Provider for Composite {
@@ -87,7 +95,8 @@ impl Provider for Composite {
             if let Some((rules, metric)) = self.rule(query) {
                 return Ok(rules.values(&metric, query).await?.values);
             }
-            if let Some(values) = self.gpus.values_at_hand(query)? {
+            let values = self.gpus.values_at_hand(query);
+            if let Some(values) = values.map_err(|it| self.refusal(it, &query.metric))? {
                 return Ok(values);
             }
             let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
@@ -105,9 +114,10 @@ impl Provider for Composite {
                 let values = rules.values(&metric, query).await;
                 return explained_by_rule(query, metric.rule(), values);
             }
-            let (gpus, query) = (Arc::clone(&self.gpus), query.clone());
-            let explain = move || gpus.explain(&query, names_pods);
-            self.explanations.run(explain).await
+            let (gpus, asked) = (Arc::clone(&self.gpus), query.clone());
+            let explain = move || gpus.explain(&asked, names_pods);
+            let explained = self.explanations.run(explain).await;
+            explained.map_err(|it| self.refusal(it, &query.metric))
         })
     }
 

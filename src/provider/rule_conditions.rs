@@ -17,7 +17,7 @@ use findings::{Finding, own};
 const REMEMBERED: Duration = Duration::from_secs(300);
 
 /// Why a query gives no values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleFailure {
     /// The fault, without texts of Prometheus, which may name objects.
     pub fault: String,
@@ -26,6 +26,8 @@ pub struct RuleFailure {
     pub query: Arc<str>,
     /// For the log, in place of the remedy; may contain texts of Prometheus.
     pub detail: Option<String>,
+    /// The metric that is not served for it; empty: several, or one that is served.
+    pub metric: String,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +68,14 @@ impl RuleConditions {
         {
             tracing::warn!(code = GM604.id, "{key}: {}; {detail}", finding.message);
         }
+    }
+
+    /// Why the metric of a rule is not served.
+    pub(crate) fn unserved(&self, metric: &str) -> Option<String> {
+        self.0.lock().iter().find_map(|(key, it)| {
+            let failure = it.condition.state().reason()?;
+            (failure.metric == metric).then(|| format!("{key}: {}", failure.fault))
+        })
     }
 
     /// The findings at this time.
@@ -111,7 +121,7 @@ mod tests {
             fault: fault.to_owned(),
             remedy: "correct it".to_owned(),
             query: "up".into(),
-            detail: None,
+            ..RuleFailure::default()
         }
     }
 

@@ -134,7 +134,7 @@ pub struct RuleProvider {
     resource_rules: Option<Arc<ResourceRules>>,
     /// The limit of work for the usage of pods, of which a cluster has many.
     usage: ComputeLimit,
-    conditions: Arc<RuleConditions>,
+    pub(super) conditions: Arc<RuleConditions>,
 }
 
 impl RuleProvider {

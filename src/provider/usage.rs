@@ -253,7 +253,7 @@ impl UsageRequest {
                 rule.place
             ),
             query: Arc::clone(query),
-            detail: None,
+            ..RuleFailure::default()
         };
         conditions.failed(&key, failure, self.query.now);
     }

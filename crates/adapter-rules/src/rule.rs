@@ -60,7 +60,8 @@ impl Rule {
     }
 
     /// The metric's name for a series. `None`: the rule does not cover the series.
-    pub(crate) fn metric(&self, series: &str) -> Option<String> {
+    #[must_use]
+    pub fn metric(&self, series: &str) -> Option<String> {
         let mut filters = self.filters.iter();
         let is_kept = filters.all(|(regex, wanted)| regex.is_match(series) == *wanted);
         is_kept.then(|| self.naming.metric(series))?

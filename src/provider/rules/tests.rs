@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
+use crate::provider::rule_conditions::RuleFailure;
 use crate::provider::tests::numbered;
 use crate::provider::{Provider, ProviderFuture};
 use adapter_rules::raw::RuleEntry;
@@ -328,6 +329,30 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let greater = named("gone", "x>1").unwrap_err();
     let is_refused = matches!(greater, Refusal::Malformed(_));
     assert!(is_refused, "{greater:?}");
+}
+
+#[tokio::test]
+async fn a_metric_without_series_is_refused_with_the_reason() {
+    let none = ListedMetrics::default();
+    let no_answers = Prometheus::default();
+    let rules = rule_provider(Vec::new(), Box::new(FakeObjects::abc()), no_answers, &none);
+    let failure = |metric: &str| RuleFailure {
+        fault: "Prometheus has no such series; ray_hits exists".to_owned(),
+        metric: metric.to_owned(),
+        ..RuleFailure::default()
+    };
+    let at = Timestamp::from_secs(0);
+    let conditions = &rules.conditions;
+    conditions.searched("presets.x[0].seriesQuery", Some(failure("hits")), at);
+    conditions.searched("rules[0].seriesQuery", Some(failure("")), at);
+    let gpus = Arc::new(GpuProvider::new(&[]));
+    let both = Composite::new(Some(Arc::new(rules)), gpus, Vec::new());
+    let why = "presets.x[0].seriesQuery: Prometheus has no such series; ray_hits exists";
+    let refused = custom(&both, "pods", None, "", "");
+    assert_eq!(refused, Err(Refusal::NoValue(why.to_owned())));
+    let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
+    let told = both.explain(&query(of, "hits", ""), false).await;
+    assert_eq!(told.unwrap_err(), Refusal::NoValue(why.to_owned()));
 }
 
 #[test]
