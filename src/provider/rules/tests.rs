@@ -356,12 +356,6 @@ async fn a_metric_without_series_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_missing_answer_is_unavailable() {
-    let list = custom(&provider(Prometheus::default()), "pods", None, "", "");
-    assert_eq!(list, Err(UNFETCHED));
-}
-
-#[test]
 fn an_explanation_without_an_answer_has_the_query() {
     let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
     let provider = provider(Prometheus::default());
