@@ -35,6 +35,8 @@ const SGLANG_IDLE: &str = include_str!("../presets/sglang-0.5.16.prom");
 const TRITON: &str = include_str!("../presets/triton.prom");
 const PICKER: &str = include_str!("../presets/endpoint-picker.prom");
 const FLOW_CONTROL: &str = include_str!("../presets/endpoint-picker-flow.prom");
+const AMD: &str = include_str!("../presets/amd.prom");
+const AMD_RULES: &str = include_str!("../../docs/amd.yaml");
 const PICKER_OLD: &str = include_str!("../presets/endpoint-picker-1.4.prom");
 
 /// Other ranks of the same scheduler with priorities, as SGLang's
@@ -67,6 +69,9 @@ fn with(text: &str, numbers: &[(&str, &str)]) -> String {
 /// configurations by annotations.
 const LABELS: [&str; 2] = ["namespace", "pod"];
 const OLD_LABELS: [&str; 2] = ["kubernetes_namespace", "kubernetes_pod_name"];
+
+/// Labels that hide none of the text.
+const FURTHER_LABELS: [&str; 2] = ["further_namespace", "further_pod"];
 
 /// A text to scrape, with the labels of its target.
 #[derive(Debug)]
@@ -190,7 +195,13 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
         pod: pod.to_owned(),
         text,
     };
+    let named = AMD.replace("NAMESPACE", TEAM);
+    let amd = named.replace("POD", &servers.triton[0]);
     let targets = vec![
+        Target {
+            labels: FURTHER_LABELS,
+            ..target(TEAM, "exporter", amd)
+        },
         target(TEAM, &servers.vllm[0], with(VLLM_OLD, &old)),
         target(TEAM, &servers.vllm[1], of_ray),
         target(TEAM, &servers.sglang[0], SGLANG.to_owned()),
@@ -214,9 +225,11 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let (servers, targets) = deploy(&lab);
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url.clone());
-    lab.reconfigure(&format!("{CONFIG}{PRESETS}"));
+    let (_, of_amd) = AMD_RULES.split_once("rules:\n").unwrap();
+    lab.reconfigure(&format!("{CONFIG}{PRESETS}{of_amd}"));
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);
+    of_amd(&lab, &servers.triton[0]);
     of_pools(&lab);
     keys_of_gpu_metrics_are_refused(&lab);
 
@@ -319,6 +332,17 @@ fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {
     all("triton_requests_waiting", &[(triton, "4")]);
     all("triton_requests_running", &[(triton, "1")]);
     all("triton_kv_cache_usage", &[(triton, "488m")]);
+}
+
+fn of_amd(lab: &Lab, pod: &str) {
+    for (metric, value) in [
+        ("utilization", "60"),
+        ("memory_utilization", "25"),
+        ("memory_used", "21504"),
+    ] {
+        let path = format!("pods/*/amd_gpu_{metric}");
+        await_values(lab, TEAM, &path, &[(pod, value)]);
+    }
 }
 
 fn of_pools(lab: &Lab) {
