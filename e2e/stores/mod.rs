@@ -3,6 +3,7 @@
 //! other store.
 
 pub(crate) mod scene;
+mod signed;
 pub(crate) mod store;
 
 use std::time::Duration;

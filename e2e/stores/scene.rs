@@ -46,12 +46,18 @@ impl Reader {
     /// Starts it with the settings of `gpu`, which further keys may follow on their own lines.
     /// Waits until it listens.
     pub(crate) fn start(url: &str, gpu: &str) -> Self {
+        Self::start_with(url, gpu, &[])
+    }
+
+    /// The same, with environment variables.
+    pub(crate) fn start_with(url: &str, gpu: &str, variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("own.yaml");
         std::fs::write(&config, format!("gpu: {gpu}\n")).unwrap();
         let mut command = Program::demo(["--prometheus-url", url]);
         command.arg("--dir").arg(dir.path());
         command.arg("--config").arg(&config);
+        command.envs(variables.iter().copied());
         let program = Program::start(command);
         program.await_stdout("the address", PATIENCE, |said| {
             said.contains("serving ").then_some(())
