@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest recorded lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -85,6 +85,11 @@ bench-peer: prerequisites controlplane peer
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed -- --nocapture --test-threads=1
+
+# 50,000 autoscalers on 10,000 GPUs for ten minutes (SOAK_MINUTES), with a real
+# Prometheus and kube-apiserver. For the table of e2e/peer/README.md.
+soak: prerequisites controlplane
+	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed::soak -- --ignored --nocapture
 
 # The server as the image has it, and the plugin; some minutes on two cores.
 dist:

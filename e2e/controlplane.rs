@@ -289,6 +289,12 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
+    /// kube-apiserver's port on this machine.
+    #[cfg(feature = "bench-peer")]
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The certificate of the authority that signed kube-apiserver's and its
     /// clients' certificates.
     pub(crate) fn ca(&self) -> PathBuf {

@@ -64,14 +64,14 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     assert!(pods > 2_000 || resident <= BUDGET_MIB, "{resident} MiB");
 }
 
-pub(super) struct Server {
-    pub(super) program: Program,
+pub(crate) struct Server {
+    pub(crate) program: Program,
     _dir: tempfile::TempDir,
     port: u16,
 }
 
 impl Server {
-    pub(super) fn start(plane: &ControlPlane, prometheus: &str, flags: &[&str]) -> Self {
+    pub(crate) fn start(plane: &ControlPlane, prometheus: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = crate::prometheus::free_port();
         let mut command = Program::command([format!("--secure-port={port}")]);
@@ -91,7 +91,7 @@ impl Server {
     }
 
     /// The value of a metric in `/metrics`.
-    pub(super) fn metric(&self, name: &str) -> Result<f64, String> {
+    pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
         let said = self.metrics();
         let wanted = format!("gpu_metrics_apiserver_{name} ");
         let value = said.lines().find_map(|line| line.strip_prefix(&wanted));
@@ -105,15 +105,25 @@ impl Server {
         curl(&url, "")
     }
 
+    /// The sum of a metric over its labels.
+    #[cfg(feature = "bench-peer")]
+    pub(crate) fn sum(&self, name: &str) -> f64 {
+        let wanted = format!("gpu_metrics_apiserver_{name}{{");
+        let metrics = self.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with(&wanted));
+        let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        values.sum()
+    }
+
     /// A size from the kernel, in MiB.
-    pub(super) fn status(&self, key: &str) -> u64 {
+    pub(crate) fn status(&self, key: &str) -> u64 {
         memory_kib(self.program.id(), key) / 1024
     }
 }
 
 /// Creates the fleet's pods, and further pods up to `pods`, each owned by a
 /// ReplicaSet of a Deployment. Returns how many GPUs they hold.
-async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
+pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
     let epoch = fleet.scenario().epoch;
     let api = Api::connect(plane).await;
     let truth = fleet.inventory(epoch);
@@ -151,6 +161,14 @@ async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
         .count()
 }
 
+/// A pod without an owner that holds a GPU.
+#[cfg(feature = "bench-peer")]
+pub(crate) fn gpu_pod(name: &str, node: &str) -> Value {
+    let mut pod = pod(name, Some(node), true, &Value::Null);
+    pod["metadata"]["ownerReferences"] = json!([]);
+    pod
+}
+
 fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
     let resources = match gpu {
         true => json!({"limits": {"nvidia.com/gpu": "1"}}),
@@ -178,12 +196,12 @@ fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
 }
 
 /// kube-apiserver.
-struct Api {
+pub(crate) struct Api {
     client: Client,
 }
 
 impl Api {
-    async fn connect(plane: &ControlPlane) -> Self {
+    pub(crate) async fn connect(plane: &ControlPlane) -> Self {
         let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(file, &options).await;
@@ -205,6 +223,14 @@ impl Api {
 
     async fn create(&self, path: &str, body: Value) -> Value {
         self.send("POST", path, "application/json", &body).await
+    }
+
+    /// Deletes a pod at once, as the kubelet does when its containers have ended.
+    #[cfg(feature = "bench-peer")]
+    pub(crate) async fn delete(&self, path: &str) {
+        let at_once = json!({"gracePeriodSeconds": 0});
+        self.send("DELETE", path, "application/json", &at_once)
+            .await;
     }
 
     /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
@@ -233,7 +259,7 @@ impl Api {
     }
 
     /// Creates pods and sets their status to running, as a kubelet does.
-    async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
+    pub(crate) async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
         let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
         let status = json!({"status": {
             "phase": "Running", "startTime": since.to_string(),

@@ -12,7 +12,7 @@ mod install;
 mod keda;
 pub(crate) mod lab;
 mod manual;
-mod memory;
+pub(crate) mod memory;
 mod outages;
 mod page;
 mod presets;

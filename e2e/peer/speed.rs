@@ -6,6 +6,7 @@ mod autoscalers;
 mod lists;
 mod nginx;
 mod process;
+mod soak;
 mod wrk;
 
 use serde_json::{Value, json};

@@ -295,7 +295,7 @@ async fn five_hundred_autoscalers() {
 }
 
 /// Directs the group to a server on this machine, with the authority of its certificate.
-fn register(plane: &ControlPlane, port: u16, authority: &str) {
+pub(super) fn register(plane: &ControlPlane, port: u16, authority: &str) {
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"},
     }));
