@@ -65,6 +65,14 @@ fn lines(with_owners: bool) -> String {
             writeln!(out, "{series} 1 {at}").unwrap();
         }
     };
+    for (minute, at) in minutes() {
+        let requests = 10.0 * demand(minute);
+        writeln!(
+            out,
+            r#"requests_waiting{{namespace="team"}} {requests} {at}"#
+        )
+        .unwrap();
+    }
     if with_owners {
         for pod in 0..ALL {
             let series = format!(
@@ -193,4 +201,52 @@ async fn without_owners_pods_are_identified_by_name() {
     );
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
+}
+
+/// Five requests for each replica are the demand of half a GPU.
+const OF_REQUESTS: &str = r#"
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: infer, namespace: team}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: infer}
+  minReplicas: 1
+  maxReplicas: 20
+  metrics:
+  - type: External
+    external: {metric: {name: waiting}, target: {type: AverageValue, averageValue: "5"}}
+"#;
+
+const RULES: &str = r#"
+externalRules:
+- seriesQuery: requests_waiting{namespace!=""}
+  resources: {overrides: {namespace: {resource: namespace}}}
+  name: {as: waiting}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>})
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sum_of_a_rule_is_read_by_the_rules_query() {
+    let prometheus = recorded(true).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (file, config) = (dir.path().join("hpa.yaml"), dir.path().join("config.yaml"));
+    std::fs::write(&file, OF_REQUESTS).unwrap();
+    std::fs::write(&config, RULES).unwrap();
+    let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
+    let over = ["--since", from, "--until", to, "-o", "json", "--sweep"];
+    let config = ["--config", config.to_str().unwrap()];
+    let end = run(&prometheus.url, &file, &[&over[..], &config].concat());
+    assert_eq!(end.code, Some(0), "{end:?}");
+    let report: Value = serde_json::from_str(&end.stdout).unwrap();
+    let figures = block(&report, "caption", "What was, and what would have been");
+    // As for the utilisation, without a window.
+    let hours = figures["rows"][1]["gpuHours"].as_f64().unwrap();
+    assert!((312.0..316.0).contains(&hours), "{report}");
+    assert_eq!(figures["rows"][3]["name"], "75 % of it", "{report}");
+    let query = r#"demand is sum(requests_waiting{namespace=\"team\"})"#;
+    assert!(report.to_string().contains(query), "{report}");
+
+    let end = run(&prometheus.url, &file, &over);
+    assert_eq!(end.code, Some(2), "{end:?}");
+    assert!(end.stderr.contains("no rule gives this metric"), "{end:?}");
 }

@@ -2,6 +2,7 @@
 
 mod read;
 mod report;
+mod rule;
 #[cfg(test)]
 mod tests;
 
@@ -82,7 +83,7 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         let plan = Plan::read(hpa, namespace.unwrap_or("default"));
         let plan = plan.map_err(|why| Failure::Usage(format!("{file}: {name}: {why}")))?;
         let longest = policy.max_window;
-        if plan.metric.window > Some(longest) {
+        if plan.metric.and_then(|it| it.window) > Some(longest) {
             return Err(Failure::Usage(format!(
                 "{file}: {name}: a window is longer than gpu.maxWindow, {}: the server would refuse it",
                 format_duration(longest)

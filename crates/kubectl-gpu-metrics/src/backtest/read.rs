@@ -1,6 +1,7 @@
 //! The past of an autoscaler's workload.
 
 use apimachinery::duration::format_duration;
+use gpu_metrics::policy::DeviceValue;
 
 use crate::Failure;
 use crate::history::History;
@@ -8,7 +9,10 @@ use crate::history::owners::Owners;
 use crate::history::period::Period;
 use crate::replay::{Gather, Past, Plan};
 
-use super::BacktestArgs;
+use super::{BacktestArgs, rule};
+
+/// The number of times, evenly spread over the period, at which series of rules are searched.
+const LOOKS: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -33,7 +37,11 @@ impl Read {
             ))
         };
         let ends = args.period.ends();
-        let queries = history.of_devices(plan.utilization, Some(&plan.hpa.namespace));
+        // Where a rule gives the metric, GPUs tell the pods.
+        let value = plan
+            .metric
+            .map_or(DeviceValue::MemoryUtilization, |it| it.value);
+        let queries = history.of_devices(value, Some(&plan.hpa.namespace));
         let seen = history.scrape_interval(&queries, ends).await?;
         let step = seen.ok_or_else(nothing)?;
         let period = Period::of(ends, step)?;
@@ -54,6 +62,13 @@ impl Read {
         };
         gather.order(&ordered);
         let mut past = gather.finish();
+        let mut demand = format!("the sum of {}", queries.names);
+        if plan.metric.is_none() {
+            let looks = Period::of(ends, ends[1].since(ends[0]) / LOOKS)?;
+            demand = rule::query(history, plan, looks).await?;
+            let values = history.read(&demand, period).await?;
+            past.set_demand(&values, plan.is_external());
+        }
         if pods == 0 || !past.trim() {
             return Err(nothing());
         }
@@ -63,7 +78,7 @@ impl Read {
                 "{pods} pods of {} {}; owners of pods are from {source}",
                 scaled.kind, scaled.name
             ),
-            format!("demand is the sum of {}", queries.names),
+            format!("demand is {demand}"),
             format!("recorded replicas are those of {replicas}"),
         ];
         Ok(Self { past, notes })

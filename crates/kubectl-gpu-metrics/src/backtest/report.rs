@@ -10,7 +10,7 @@ use crate::document::table::{Table, columns};
 use crate::document::{Document, Fact, Severity};
 use crate::explain::hpa::written;
 use crate::replay::past::SATURATED;
-use crate::replay::sweep::{TARGETS, best};
+use crate::replay::sweep::best;
 use crate::replay::{Figures, MOST_CENSORED, Plan, Tick, Trial};
 
 use super::{BacktestArgs, SYNC};
@@ -40,7 +40,7 @@ columns! {
     "name", "REPLICAS", "" [] => |row| Cell::text(&row.of);
     "gpuHours", "GPU-HOURS", "of all ordered replicas"
         [unit(Unit::Count)] => |row| Cell::number(row.figures.gpu_hours, Unit::Count);
-    "shortage", "SHORTAGE", "demand was 95 % or more of the serving GPUs"
+    "shortage", "SHORTAGE", "demand was more than the ready replicas serve"
         [unit(Unit::Seconds)] => |row| Cell::number(row.figures.shortage, Unit::Seconds);
     "unknown", "UNKNOWN", "demand is unknown, which is no shortage"
         [unit(Unit::Seconds)] => |row| Cell::number(row.figures.unknown, Unit::Seconds);
@@ -98,7 +98,8 @@ impl Report<'_> {
     /// best, and says which it is.
     fn sweep(&self, rows: &mut Vec<FiguresRow>) -> (Severity, String) {
         let Trial { past, plan, .. } = self.trial;
-        let plans = TARGETS.map(|it| (it, plan.with_target(it, past.gpus_per_pod)));
+        let plan = |(name, percent)| (name, plan.with_target(percent, past.gpus_per_pod));
+        let plans: Vec<(String, Plan)> = self.trial.plan.targets().into_iter().map(plan).collect();
         rows.extend(self.run_all(&plans));
         let unknown = |why: String| (Severity::Unknown, format!("No target is the best: {why}"));
         if past.censored() > MOST_CENSORED {
@@ -112,7 +113,7 @@ impl Report<'_> {
             return unknown(format!("each has more than {most} of shortage"));
         };
         rows[best + 1].is_best = true;
-        let Some((percent, plan)) = best.checked_sub(1).map(|place| &plans[place]) else {
+        let Some((name, plan)) = best.checked_sub(1).map(|place| &plans[place]) else {
             let text = "The target of the file is the best".to_owned();
             return (Severity::Good, text);
         };
@@ -121,7 +122,7 @@ impl Report<'_> {
         let target = plan.hpa.metrics.first();
         let target = target.map_or_else(String::new, |it| it.target.to_string());
         let text = format!(
-            "{percent} % is the best, a target of {target}: of the targets with at most {most} of \
+            "{name} is the best, a target of {target}: of the targets with at most {most} of \
              shortage it needs the fewest GPU-hours, {saved:.1} ({share:.0} %) fewer than the \
              target of the file"
         );
@@ -129,10 +130,10 @@ impl Report<'_> {
     }
 
     /// The rows of these plans, computed at once.
-    fn run_all(&self, plans: &[(u32, Plan)]) -> Vec<FiguresRow> {
-        let row = &|(percent, plan): &(u32, Plan)| {
+    fn run_all(&self, plans: &[(String, Plan)]) -> Vec<FiguresRow> {
+        let row = &|(name, plan): &(String, Plan)| {
             let trial = Trial { plan, ..self.trial };
-            self.row(format!("{percent} %"), &trial.run())
+            self.row(name.clone(), &trial.run())
         };
         thread::scope(|scope| {
             let runs = plans.iter().map(|plan| scope.spawn(move || row(plan)));
@@ -171,9 +172,14 @@ impl Report<'_> {
                 go_duration(flags.sync_period)
             ),
             format!(
-                "replicas serve load {} after they are ordered (--ready-after), and share the \
-                 demand evenly; demand that they cannot serve is lost",
-                format_duration(self.trial.ready_after)
+                "replicas serve load {} after they are ordered (--ready-after){}",
+                format_duration(self.trial.ready_after),
+                match self.trial.plan.metric {
+                    Some(_) => {
+                        ", and share the demand evenly; demand that they cannot serve is lost"
+                    }
+                    None => "",
+                }
             ),
             "demand does not depend on the number of replicas".to_owned(),
         ]

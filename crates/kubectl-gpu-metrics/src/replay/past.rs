@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::batch::Batch;
 
 use crate::history::devices::{Gaps, Holding, Reading, Row};
 use crate::history::owners::Owners;
@@ -26,7 +27,8 @@ const ANSWERING: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Moment {
-    /// The demand in GPUs: the sum of the workload's utilisation; `None`: unknown.
+    /// The demand: the sum of the workload's utilisation in GPUs, or the value of a rule's
+    /// metric; `None`: unknown.
     pub(crate) demand: Option<f64>,
     /// The workload's pods that held a GPU.
     pub(crate) pods: u32,
@@ -48,7 +50,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     pub(crate) at: Timestamp,
-    /// The demand in GPUs; `None`: unknown.
+    /// `None`: unknown.
     pub(crate) demand: Option<f64>,
     /// Replicas ordered.
     pub replicas: i32,
@@ -113,6 +115,22 @@ impl Past {
             demand: self.at(at).and_then(|moment| moment.demand),
             replicas,
             ready: i32::try_from(ready).unwrap_or(i32::MAX),
+        }
+    }
+
+    /// Takes a metric's values as the demand: of external ones the sum, of an object the only one.
+    pub(crate) fn set_demand(&mut self, answers: &[Batch], is_external: bool) {
+        for moment in &mut self.moments {
+            (moment.demand, moment.censored) = (None, false);
+        }
+        let samples = answers.iter().flat_map(Batch::iter);
+        for sample in samples.flat_map(|series| series.samples) {
+            let place = self.period.place(sample.at);
+            if let Some(moment) = place.and_then(|it| self.moments.get_mut(it)) {
+                let sum = moment.demand.map_or(sample.value, |it| it + sample.value);
+                let is_known = is_external || moment.demand.is_none();
+                moment.demand = Some(if is_known { sum } else { f64::NAN });
+            }
         }
     }
 

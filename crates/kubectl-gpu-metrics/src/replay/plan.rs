@@ -9,11 +9,12 @@ use apimachinery::duration::parse_duration;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{DeviceValue, Measure, Reducer};
 use hpa::Hpa;
-use hpa::hpa::MetricSource;
+use hpa::hpa::{Metric, MetricSource, MetricTarget};
 
-/// The metric of the autoscaler, with the settings of its selector.
+/// A utilisation of GPUs, with the settings of its selector.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PlannedMetric {
+pub(crate) struct Utilization {
+    pub(crate) value: DeviceValue,
     /// Whether each pod has a value; otherwise the workload has one.
     pub(crate) is_of_pods: bool,
     /// Whether the value is the sum over the devices; otherwise it is the mean.
@@ -26,15 +27,18 @@ pub(crate) struct PlannedMetric {
 pub struct Plan {
     /// The input of the controller's arithmetic.
     pub(crate) hpa: Hpa,
-    pub(crate) utilization: DeviceValue,
-    pub(crate) metric: PlannedMetric,
+    /// `None`: a metric of a rule, whose value does not depend on the replicas.
+    pub(crate) metric: Option<Utilization>,
+    /// The target of the file.
+    pub(super) target: f64,
 }
 
 /// More replicas than any cluster has GPUs for.
 pub(super) const MOST_REPLICAS: i32 = 10_000;
 
 const REFUSED: &str = "cannot be simulated: only gpu_memory_utilization, gpu_utilization and their \
-                       sums, of pods or of the workload itself, with no selector but window";
+                       sums, of pods or of the workload itself, with no selector but window, and \
+                       metrics of rules, of type Object or External with an AverageValue";
 
 impl Plan {
     /// The plan of an autoscaler; `namespace` is the default for manifests without one.
@@ -60,21 +64,34 @@ impl Plan {
         };
         let name = metric.source.name();
         let refused = || format!("spec.metrics[0]: {name} {REFUSED}");
-        let is_of_pods = is_of_pods(&metric.source, &hpa).ok_or_else(refused)?;
         let built_in = metrics::built_in();
         let known = built_in.iter().find(|spec| spec.name == name);
-        let known = known.and_then(|it| utilization(&it.measure));
-        let (utilization, is_sum) = known.ok_or_else(refused)?;
-        let window = window(metric.source.selector()).ok_or_else(refused)?;
+        let metric_of_gpus = match known {
+            Some(spec) => {
+                let known = utilization(&spec.measure).ok_or_else(refused)?;
+                Some(Utilization {
+                    value: known.0,
+                    is_of_pods: is_of_pods(&metric.source, &hpa).ok_or_else(refused)?,
+                    is_sum: known.1,
+                    window: window(metric.source.selector()).ok_or_else(refused)?,
+                })
+            }
+            None if is_of_rule(metric) => None,
+            None => return Err(refused()),
+        };
         Ok(Self {
-            utilization,
-            metric: PlannedMetric {
-                is_of_pods,
-                is_sum,
-                window,
-            },
+            metric: metric_of_gpus,
+            target: metric.target.number(),
             hpa,
         })
+    }
+}
+
+impl Plan {
+    /// Whether the metric has a list of values, which are added up.
+    pub(crate) fn is_external(&self) -> bool {
+        let metric = self.hpa.metrics.first();
+        metric.is_some_and(|it| matches!(it.source, MetricSource::External { .. }))
     }
 }
 
@@ -82,6 +99,18 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.hpa.namespace, self.hpa.name)
     }
+}
+
+/// Whether a metric that is not built in is divided by the replicas, and has a value without
+/// them. With a target of type Value, replicas settle only if more of them lower the value.
+const fn is_of_rule(metric: &Metric) -> bool {
+    matches!(
+        (&metric.source, metric.target),
+        (
+            MetricSource::Object { .. } | MetricSource::External { .. },
+            MetricTarget::AverageValue(_)
+        )
+    )
 }
 
 /// Whether each pod has a value; `None`: neither the pods nor the workload have one.

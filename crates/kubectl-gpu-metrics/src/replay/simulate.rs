@@ -167,7 +167,7 @@ impl Trial<'_> {
     }
 
     fn window(&self) -> Window {
-        let asked = self.plan.metric.window.map(millis);
+        let asked = self.plan.metric.and_then(|it| it.window).map(millis);
         Window {
             length_ms: window_ms(self.policy, asked),
             step_ms: millis(self.policy.step).max(1),
@@ -178,7 +178,9 @@ impl Trial<'_> {
 
     /// What the metric measures while these replicas share a demand: of one of them, or of all.
     fn number(&self, demand: f64, ready: usize) -> Option<f64> {
-        let (metric, gpus_per_pod) = (self.plan.metric, self.past.gpus_per_pod);
+        let (Some(metric), gpus_per_pod) = (self.plan.metric, self.past.gpus_per_pod) else {
+            return None;
+        };
         let gpus = ready as f64 * gpus_per_pod;
         let percent = (ready > 0).then(|| 100.0 * demand.min(gpus) / gpus)?;
         Some(match (metric.is_sum, metric.is_of_pods) {
@@ -189,8 +191,13 @@ impl Trial<'_> {
     }
 
     fn answer(&self, workload: &Workload, window: &Window, now: Timestamp) -> MetricsAnswer {
+        let Some(metric) = self.plan.metric else {
+            let value = self.past.at(now).and_then(|it| it.demand);
+            let value = value.and_then(milli_from_f64);
+            return MetricsAnswer::Values(value.into_iter().collect());
+        };
         let instants = window.instants(now);
-        if !self.plan.metric.is_of_pods {
+        if !metric.is_of_pods {
             let value = window.value(&instants, Timestamp::MIN);
             return MetricsAnswer::Values(value.into_iter().collect());
         }

@@ -132,3 +132,24 @@ fn replicas_stay_between_their_bounds() {
     let figures = measure(&plan, &past, &ticks);
     assert_eq!(figures.shortage, 600.0);
 }
+
+/// A queue of 40 requests, of 80 from 595 on, and a target of 10: four replicas, and eight from
+/// the sync of 600 on. With 11 requests each, a tenth above the target, four serve 44: the
+/// syncs of 600 and 615 are short.
+#[test]
+fn the_value_of_a_rule_does_not_depend_on_the_replicas() {
+    let queue = json!({"type": "External", "external": {
+        "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"},
+    }});
+    let plan = plan(&queue, &Value::Null);
+    let past = past(4, for_seconds(40.0, 595).chain(for_seconds(80.0, 605)));
+    let ticks = run(&plan, &past);
+    assert_eq!(sizes(&ticks), [(0, 4), (600, 8)]);
+    assert_eq!(measure(&plan, &past, &ticks).shortage, 30.0);
+    let twice = plan.with_target(200, 1.0);
+    assert_eq!(twice.hpa.metrics[0].target.to_string(), "20 per pod");
+    // Two replicas are wanted from the start, and ordered after the stabilisation.
+    let ticks = run(&twice, &past);
+    assert_eq!(sizes(&ticks), [(0, 4), (315, 2), (600, 4)]);
+    assert_eq!(measure(&twice, &past, &ticks).shortage, 885.0);
+}

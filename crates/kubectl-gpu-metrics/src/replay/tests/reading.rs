@@ -180,5 +180,5 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
         assert!(said.starts_with(&start), "{said}");
     }
     let plan = of(labelled(json!({"window": "2m"}))).unwrap();
-    assert!(plan.metric.window.is_some());
+    assert!(plan.metric.unwrap().window.is_some());
 }
