@@ -148,13 +148,12 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     let simulated = &figures["rows"][1];
     let hours = simulated["gpuHours"].as_f64().unwrap();
     assert!((312.0..326.0).contains(&hours), "{report}");
-    let blocks = report["blocks"].as_array().unwrap();
-    let mut over_time = blocks.iter().map(|block| &block["facts"]);
-    let over_time = over_time.rfind(|it| it.is_object()).unwrap();
-    let sizes = over_time["simulated replicas"].as_array().unwrap();
+    let over_time = block(&report, "caption", "Demand and replicas");
+    let rows = over_time["rows"].as_array().unwrap();
     // At noon of the second day.
-    assert_eq!(sizes[3 * sizes.len() / 4], 12.0, "{report}");
-    assert_eq!(*sizes.last().unwrap(), 1.0, "{report}");
+    let size = |place: usize| &rows[place]["simulated replicas"];
+    assert_eq!(*size(3 * rows.len() / 4), 12.0, "{report}");
+    assert_eq!(*size(rows.len() - 1), 1.0, "{report}");
     let notes = report["blocks"].to_string();
     for said in [
         "24 pods of Deployment infer; owners of pods are from kube_pod_owner",

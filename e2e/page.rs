@@ -103,7 +103,7 @@ fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
     // From a workload to its explanation, and to a check.
     browser.open(&format!("{}workloads", origin(&url)));
     browser.run("document.querySelector('tbody th a').click()");
-    browser.await_true("return document.querySelectorAll('.facts svg polyline').length > 0");
+    browser.await_true("return document.querySelectorAll('.facts .bars').length > 0");
     assert!(
         browser.text("main").contains("PromQL"),
         "{}",
@@ -219,7 +219,7 @@ const CONTENT: [&str; 8] = [
     "IDLE FOR",
     "HEALTH",
     "GM504",
-    "PODS NAMED BY",
+    "the store is late by",
 ];
 
 /// Without a script the pages are the same.

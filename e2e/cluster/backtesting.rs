@@ -96,13 +96,12 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
     let ended = clock::now();
     let report = backtest(&lab, begun, ended);
     let blocks = report["blocks"].as_array().unwrap();
-    let mut facts = blocks.iter().map(|block| &block["facts"]);
-    let facts = facts.rfind(|it| it.is_object()).unwrap();
-    let start = Timestamp::from_date(facts["start"].as_str().unwrap()).unwrap();
-    let step = Duration::from_secs_f64(facts["step"].as_f64().unwrap());
-    let sizes = facts["simulated replicas"].as_array().unwrap();
-    let sizes = sizes.iter().map(|size| size.as_f64().unwrap() as i64);
-    let simulated: Sizes = (0..).map(|it| start + step * it).zip(sizes).collect();
+    let series = blocks.iter().find(|it| it["kind"] == "series").unwrap();
+    let rows = series["rows"].as_array().unwrap().iter().map(|row| {
+        let time = Timestamp::from_date(row["time"].as_str().unwrap()).unwrap();
+        (time, row["simulated replicas"].as_f64().unwrap() as i64)
+    });
+    let simulated: Sizes = rows.collect();
     let (mut syncs, mut agree, mut exactly) = (0, 0, 0);
     let mut time = begun + SYNC;
     while time < ended {

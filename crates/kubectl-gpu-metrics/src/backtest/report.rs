@@ -6,8 +6,9 @@ use apimachinery::duration::{format_duration, go_duration};
 
 use crate::document::cell::{Cell, Unit};
 use crate::document::instants::means;
+use crate::document::series::{Line, Series};
 use crate::document::table::{Table, columns};
-use crate::document::{Document, Fact, Severity};
+use crate::document::{Block, Document, Severity};
 use crate::explain::hpa::written;
 use crate::replay::past::SATURATED;
 use crate::replay::sweep::best;
@@ -82,7 +83,8 @@ impl Report<'_> {
         if let Some((severity, text)) = verdict {
             document.verdict(severity, text);
         }
-        self.add_lines(document, &recorded, &simulated);
+        let lines = self.lines(&recorded, &simulated);
+        document.blocks.push(Block::Series(lines));
         document.notes(self.notes.iter().cloned().chain(self.assumed()));
     }
 
@@ -143,23 +145,28 @@ impl Report<'_> {
         })
     }
 
-    fn add_lines(&self, document: &mut Document, recorded: &[Tick], simulated: &[Tick]) {
+    fn lines(&self, recorded: &[Tick], simulated: &[Tick]) -> Series {
         let size = simulated.len().div_ceil(POINTS).max(1);
-        let line = |label: &str, ticks: &[Tick], read: &dyn Fn(&Tick) -> Option<f64>| {
+        let line = |name: &str, ticks: &[Tick], read: &dyn Fn(&Tick) -> Option<f64>| {
             let values: Vec<Option<f64>> = ticks.iter().map(read).collect();
-            let (values, unit) = (means(&values, size), Unit::Count);
-            Fact::new(label, Cell::Instants { values, unit })
+            Line::new(name, means(&values, size))
         };
         let replicas = |tick: &Tick| Some(f64::from(tick.replicas));
-        let start = self.trial.past.period.start.date();
-        let step = self.trial.flags.sync_period.as_secs_f64() * size as f64;
-        document.facts([
-            Fact::new("start", Cell::text(start)),
-            Fact::new("step", Cell::number(step, Unit::Seconds)),
-            line("demand in GPUs", recorded, &|tick| tick.demand),
-            line("recorded replicas", recorded, &replicas),
-            line("simulated replicas", simulated, &replicas),
-        ]);
+        let demand = match self.trial.plan.metric {
+            Some(_) => "demand in GPUs",
+            None => "demand",
+        };
+        Series {
+            caption: "Demand and replicas".to_owned(),
+            unit: Unit::Count,
+            times: simulated.iter().step_by(size).map(|it| it.at).collect(),
+            lines: vec![
+                line(demand, recorded, &|tick| tick.demand),
+                line("recorded replicas", recorded, &replicas),
+                line("simulated replicas", simulated, &replicas),
+            ],
+            marks: Vec::new(),
+        }
     }
 
     fn assumed(&self) -> [String; 3] {

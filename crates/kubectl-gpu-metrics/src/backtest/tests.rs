@@ -8,7 +8,6 @@ use serde_json::Value;
 use gpu_metrics::policy::Policy;
 use hpa::ControllerFlags;
 
-use crate::document::cell::Cell;
 use crate::document::instants::means;
 use crate::document::{Block, Document};
 use crate::replay::Trial;
@@ -47,11 +46,10 @@ fn the_document_is_the_recorded_one() {
     report.add_to(&mut document);
     // Of the points, one in 24 is enough here.
     for block in &mut document.blocks {
-        if let Block::Facts(facts) = block {
-            for fact in facts {
-                if let Cell::Instants { values, .. } = &mut fact.cell {
-                    *values = means(values, 24);
-                }
+        if let Block::Series(series) = block {
+            series.times = series.times.iter().copied().step_by(24).collect();
+            for line in &mut series.lines {
+                line.values = means(&line.values, 24);
             }
         }
     }

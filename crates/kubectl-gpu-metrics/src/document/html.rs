@@ -5,7 +5,6 @@
 use maud::{Markup, html};
 
 use super::cell::{Cell, Fill, Object, Reference};
-use super::chart::sparkline;
 use super::instants::described;
 use super::table::{Column, Table};
 use super::{Block, Document, Fact, Finding, Verdict};
@@ -75,7 +74,7 @@ fn of_fact(fact: &Fact, addresses: &impl Addresses) -> Markup {
         div {
             dt { (fact.label) }
             dd class=[fact.cell.value().map(|_| "n")] {
-                (value(&fact.cell, &fact.label, addresses))
+                (value(&fact.cell, addresses))
                 @if let Some(reason) = reason { " " small { (reason) } }
             }
         }
@@ -116,18 +115,17 @@ pub(super) fn of_table(table: &Table, addresses: &impl Addresses) -> Markup {
         .position(|column| column.name == "name");
     let header = header.unwrap_or_default();
     let row = |cells: &[Cell], class: Option<&str>| {
-        let name = cells.get(header).map(Cell::shown).unwrap_or_default();
         let cells = table.columns.iter().zip(cells).enumerate();
         html! {
             tr class=[class] {
                 @for (place, (column, cell)) in cells {
-                    (of_cell(column, cell, place == header, &name, addresses))
+                    (of_cell(column, cell, place == header, addresses))
                 }
             }
         }
     };
     html! {
-        @if table.is_map() { ul.legend { @for (class, words) in SQUARES { li { i.square.(class) {} (words) } } } }
+        @if table.is_map() { ul.legend { @for (class, words) in SQUARES { li { span.square.(class) {} (words) } } } }
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
             table class=[table.is_map().then_some("map")] {
                 caption { span { (table.caption) } }
@@ -158,17 +156,11 @@ fn heading(table: &Table, column: &Column, addresses: &impl Addresses) -> Markup
     }
 }
 
-fn of_cell(
-    column: &Column,
-    cell: &Cell,
-    is_header: bool,
-    row: &str,
-    addresses: &impl Addresses,
-) -> Markup {
+fn of_cell(column: &Column, cell: &Cell, is_header: bool, addresses: &impl Addresses) -> Markup {
     let inner = match cell {
         Cell::Number { .. } => html! { (column.shown(cell)) },
         Cell::Absent(reason) if !reason.is_empty() => html! { span title=(reason) { "–" } },
-        cell => value(cell, &format!("{} of {row}", column.heading), addresses),
+        cell => value(cell, addresses),
     };
     let is_long = |text: &str| text.chars().count() > SHORT;
     let class = match cell {
@@ -183,8 +175,8 @@ fn of_cell(
     }
 }
 
-/// A value with its unit; `name` is what it is the value of.
-fn value(cell: &Cell, name: &str, addresses: &impl Addresses) -> Markup {
+/// A value with its unit.
+fn value(cell: &Cell, addresses: &impl Addresses) -> Markup {
     match cell {
         Cell::Object(object) => of_object(object, addresses),
         Cell::Objects(objects) => html! {
@@ -197,7 +189,10 @@ fn value(cell: &Cell, name: &str, addresses: &impl Addresses) -> Markup {
             html! { @for (of, fill) in squares { (square(of, *fill, addresses)) } }
         }
         Cell::Verdict(it) => verdict(it),
-        Cell::Instants { values, unit } if !values.is_empty() => sparkline(name, values, *unit),
+        Cell::Instants { values, unit } => {
+            let words = described(values, *unit);
+            html! { span.bars role="img" title=(words) aria-label=(words) { (cell.shown()) } }
+        }
         cell => html! { (cell.shown()) },
     }
 }

@@ -5,7 +5,6 @@
 //! own.
 
 pub(crate) mod cell;
-mod chart;
 pub(crate) mod html;
 pub(crate) mod instants;
 pub(crate) mod json;

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use apimachinery::time::Timestamp;
 
 use super::cell::{Cell, Reference, Unit};
-use super::chart::{runs, trace};
 use super::html::{Addresses, of_table};
 use super::instants::{described, drawn};
 use super::table::{Column, Table};
@@ -123,7 +122,7 @@ impl Series {
                     (self.caption)
                     ul.legend {
                         @for (place, line) in self.lines.iter().enumerate() {
-                            li { i class={ "key l" (place) } {} (line.name) ": " (described(&line.values, self.unit)) }
+                            li { span class={ "key l" (place) } {} (line.name) ": " (described(&line.values, self.unit)) }
                         }
                     }
                 }
@@ -160,7 +159,7 @@ impl Series {
                 }
                 @for (place, line) in self.lines.iter().enumerate() {
                     g class={ "l" (place) @if line.is_limit { " limit" } } {
-                        @for run in runs(&line.values, self.top(), point) { (trace(&run)) }
+                        @for run in runs(&line.values, self.top(), point) { (run) }
                     }
                 }
                 @for place in 0..self.times.len() {
@@ -189,6 +188,31 @@ impl Series {
             .unwrap_or_default();
         format!("{time}: {}{marks}", numbers.join(", "))
     }
+}
+
+/// Known numbers as lines with gaps, one without neighbours as a dot: `point` gets the place
+/// of a number and its share of `top`.
+fn runs(
+    numbers: &[Option<f64>],
+    top: f64,
+    point: impl Fn(usize, f64) -> (f64, f64),
+) -> Vec<Markup> {
+    let shown = |(place, number): (usize, &Option<f64>)| {
+        let known = number.filter(|it| it.is_finite())?;
+        let (x, y) = point(place, (known / top).clamp(0.0, 1.0));
+        Some(format!("{x:.1},{y:.1}"))
+    };
+    let points: Vec<Option<String>> = numbers.iter().enumerate().map(shown).collect();
+    let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
+    let trace = |run: &[Option<String>]| {
+        let points: Vec<&str> = run.iter().flatten().map(String::as_str).collect();
+        match points[..] {
+            // A line of zero length with round ends is a dot.
+            [point] => html! { path d={ "M" (point) "h0" } {} },
+            _ => html! { polyline points=(points.join(" ")) {} },
+        }
+    };
+    runs.map(trace).collect()
 }
 
 #[cfg(test)]
@@ -223,5 +247,16 @@ mod tests {
         let said = series.json();
         assert_eq!(said["rows"][1]["had"], Value::Null);
         assert_eq!(said["marks"], json!(["1 → 4"]));
+    }
+    #[test]
+    fn unusual_numbers_give_a_valid_picture() {
+        let values = vec![Some(f64::NAN), Some(f64::INFINITY), Some(-5.0), Some(1e300)];
+        let drawn = runs(&values, 8.0, |place, share| (place as f64, share));
+        let drawn: Vec<String> = drawn.into_iter().map(Markup::into_string).collect();
+        assert_eq!(drawn, ["<polyline points=\"2.0,0.0 3.0,1.0\"></polyline>"]);
+        let drawn = runs(&[None, Some(8.0), None], 8.0, |place, share| {
+            (place as f64, share)
+        });
+        assert_eq!(drawn[0].0, "<path d=\"M1.0,1.0h0\"></path>");
     }
 }

@@ -36,7 +36,8 @@ pub(crate) enum Reading {
     Silent,
     /// It was reported without a valid value.
     Invalid,
-    Percent(f32),
+    /// In the unit of the value: percent, MiB, watts.
+    Valid(f32),
 }
 
 /// A device, and the pod that its series name.
@@ -54,6 +55,20 @@ pub(crate) struct Row {
     pub(crate) model: Option<Arc<str>>,
     /// One for each instant of a slice.
     pub(crate) readings: Vec<Reading>,
+}
+
+/// The devices that count, each with its rows: a GPU beside its MIG instances is counted by
+/// these. The devices of a GPU are adjacent.
+pub(crate) fn counted(rows: &BTreeMap<Holding, Row>) -> Vec<Vec<(&Holding, &Row)>> {
+    let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
+    let mut counted = Vec::new();
+    for gpu in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
+        let has_instances = gpu.iter().any(|(it, _)| it.device.instance.is_some());
+        let devices = gpu.chunk_by(|(a, _), (b, _)| a.device == b.device);
+        let devices = devices.filter(|it| it[0].0.device.instance.is_some() == has_instances);
+        counted.extend(devices.map(<[_]>::to_vec));
+    }
+    counted
 }
 
 /// When each row was last seen.
@@ -266,7 +281,7 @@ impl Rows {
             _ => unit,
         };
         let value = reading(unit, raw);
-        value.map_or(Reading::Invalid, |percent| Reading::Percent(percent as f32))
+        value.map_or(Reading::Invalid, |value| Reading::Valid(value as f32))
     }
 }
 
@@ -280,8 +295,8 @@ fn new_row(labels: &Labels, length: usize) -> Row {
 
 fn larger(one: Reading, other: Reading) -> Reading {
     match (one, other) {
-        (Reading::Percent(one), Reading::Percent(other)) => Reading::Percent(one.max(other)),
-        (Reading::Percent(_), _) | (_, Reading::Silent) => one,
+        (Reading::Valid(one), Reading::Valid(other)) => Reading::Valid(one.max(other)),
+        (Reading::Valid(_), _) | (_, Reading::Silent) => one,
         _ => other,
     }
 }

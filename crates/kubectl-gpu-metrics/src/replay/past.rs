@@ -184,7 +184,7 @@ impl<'p> Gather<'p> {
                 continue;
             };
             pods.entry(pod).or_default().push(row);
-            let is_known = |it: &Reading| matches!(it, Reading::Percent(_));
+            let is_known = |it: &Reading| matches!(it, Reading::Valid(_));
             for gap in self.gaps.of(holding, &row.readings, range.start, is_known) {
                 let missing = self.missing.get_mut(gap).unwrap_or_default();
                 missing.iter_mut().for_each(|it| *it += 1);
@@ -216,7 +216,7 @@ impl<'p> Gather<'p> {
         for (place, (moment, saturated)) in moments.iter_mut().zip(saturated).enumerate() {
             let gpus = moment.gpus;
             for row in rows {
-                if let Some(Reading::Percent(percent)) = row.readings.get(place) {
+                if let Some(Reading::Valid(percent)) = row.readings.get(place) {
                     let percent = f64::from(*percent);
                     *moment.demand.get_or_insert(0.0) += percent / 100.0;
                     moment.gpus += 1;

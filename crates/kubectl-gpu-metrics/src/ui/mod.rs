@@ -9,7 +9,6 @@ mod pages;
 mod past;
 mod query;
 mod rescales;
-mod sources;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -9,7 +9,7 @@ use gpu_metrics::devices::{DeviceReport, DeviceState};
 use hpa::health::Health;
 
 use super::frame::Ask;
-use super::{past, sources};
+use super::past;
 use crate::Failure;
 use crate::check::{self, live::look_at};
 use crate::cluster::Cluster;
@@ -211,8 +211,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
     Ok(document)
 }
 
-/// What the server reads: the store, the series of GPUs by their form, findings about both,
-/// and the configuration.
+/// What the server reads: the store, findings, and the configuration.
 pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
     let said = FindingList::read(&ask.cluster).await;
     let said = said.map_err(|error| failure(&error))?;
@@ -229,12 +228,11 @@ pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
     };
     let store = Fact::new("Prometheus", store.unwrap_or_else(unnamed));
     let read = Found::read(&ask.args(What::Gpus), &ask.cluster).await;
-    let mut found = read.unwrap_or_default();
+    let found = read.unwrap_or_default();
     let windows = found.rows.iter().filter_map(|row| row.item.window.as_ref());
     let lag = windows.map(|window| window.lag_seconds).reduce(f64::max);
     let lag = Cell::known(lag, Unit::Seconds, "no GPU has a value");
     document.facts([store, Fact::new("the store is late by", lag)]);
-    document.table(sources::table(found.gpus()));
     let findings = said.items.iter().map(check::of_finding);
     document.findings(
         findings

@@ -19,10 +19,10 @@ use crate::document::cell::{Cell, Object, Reference, Unit};
 use crate::document::series::{Line, Series};
 use crate::document::{Block, Document, Fact, Severity};
 use crate::history::History;
-use crate::history::devices::{Holding, Reading, Row};
+use crate::history::devices::{Holding, Reading, Row, counted};
 use crate::history::owners::{Named, Owners};
 use crate::history::period::Period;
-use crate::usage::tally::{GpuHours, Tally};
+use crate::usage::tally::{GpuHours, at_instants};
 
 /// The periods of charts: their word, length and step in seconds.
 const PERIODS: [(&str, u64, u64); 4] = [
@@ -208,97 +208,68 @@ impl<'a> Chosen<'a> {
 
     /// Utilisation, held and idle GPUs at each instant; `None` where no series was there.
     async fn held(&self) -> Result<[Series; 2], Failure> {
-        let hour = self.period.step.as_secs_f64() / 3600.0;
-        let none = || vec![None; self.period.count];
-        let (mut held, mut idle, mut busy) = (none(), none(), none());
+        let mut all: Vec<Option<GpuHours>> = Vec::new();
         self.read(DeviceValue::MemoryUtilization, |range, rows| {
-            for place in range.clone() {
-                if let Some(all) = at_instant(self.period, &rows, place - range.start) {
-                    held[place] = Some(all.held() / hour);
-                    idle[place] = Some(all.idle / hour);
-                    busy[place] = all.utilization();
-                }
-            }
+            all.extend(at_instants(&rows, range.len()));
         })
         .await?;
-        let (of, busy) = (self.period, [Line::new("utilisation", busy)]);
-        let lines = [Line::new("held", held), Line::new("idle", idle)];
+        all.resize(self.period.count, None);
+        let line = |name: &str, number: &dyn Fn(&GpuHours) -> Option<f64>| {
+            let values = all.iter().map(|it| it.as_ref().and_then(number));
+            Line::new(name, values.collect())
+        };
+        let busy = [line("utilisation", &GpuHours::utilization)];
+        let held = [
+            line("held", &|it| Some(it.held())),
+            line("idle", &|it| Some(it.idle)),
+        ];
+        let caption = "Memory bandwidth utilisation, mean of held GPUs";
         Ok([
-            series(
-                "Memory bandwidth utilisation, mean of held GPUs",
-                Unit::Percent,
-                of,
-                busy,
-            ),
-            series("GPUs held, and of these idle", Unit::Count, of, lines),
+            self.series(caption, Unit::Percent, busy),
+            self.series("GPUs held, and of these idle", Unit::Count, held),
         ])
     }
 
     /// The sum over devices at each instant.
     async fn sum(&self, value: DeviceValue, unit: Unit, caption: &str) -> Result<Series, Failure> {
         let mut sums = Vec::new();
-        // Each instance of a board reports the power of the board.
-        let by_board = value == DeviceValue::PowerUsage;
-        let take = |range: Range<usize>, rows| sums.extend(totals(&rows, range.len(), by_board));
+        // Each instance of a GPU reports the power of the GPU.
+        let by_gpu = value == DeviceValue::PowerUsage;
+        let take = |range: Range<usize>, rows| sums.extend(totals(&rows, range.len(), by_gpu));
         self.read(value, take).await?;
         sums.resize(self.period.count, None);
-        Ok(series(caption, unit, self.period, [Line::new("sum", sums)]))
+        Ok(self.series(caption, unit, [Line::new("sum", sums)]))
     }
-}
 
-/// What was held at an instant of a slice; `None`: no series was there.
-fn at_instant(period: Period, rows: &BTreeMap<Holding, Row>, place: usize) -> Option<GpuHours> {
-    let at = |(of, row): (&Holding, &Row)| {
-        let reading = *row.readings.get(place)?;
-        let row = Row {
-            node: row.node.clone(),
-            model: row.model.clone(),
-            readings: vec![reading],
-        };
-        (reading != Reading::Silent).then(|| (of.clone(), row))
-    };
-    let rows: BTreeMap<Holding, Row> = rows.iter().filter_map(at).collect();
-    let mut tally = Tally::new(period);
-    tally.take(&rows, 0..1);
-    let mut all = GpuHours::default();
-    tally
-        .finish()
-        .held
-        .values()
-        .for_each(|held| all += held.hours);
-    (!rows.is_empty()).then_some(all)
+    fn series(&self, caption: &str, unit: Unit, lines: impl IntoIterator<Item = Line>) -> Series {
+        let every = format_duration(self.period.step);
+        let caption = format!("{caption} (samples every {every})");
+        series(&caption, unit, self.period, lines)
+    }
 }
 
 fn ends(period: Period) -> [Timestamp; 2] {
     [period.start, period.end()]
 }
 
-/// The sum over boards at each instant, or over devices, of a board with MIG instances these;
-/// each counts once. With an invalid value, the sum is unknown.
-fn totals(rows: &BTreeMap<Holding, Row>, length: usize, by_board: bool) -> Vec<Option<f64>> {
-    let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
-    let mut sums: Vec<Option<f64>> = vec![None; length];
-    for board in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
-        let has_instances = board.iter().any(|(it, _)| it.device.instance.is_some());
-        let devices = board.chunk_by(|(a, _), (b, _)| by_board || a.device == b.device);
-        let is_counted = |it: &Holding| by_board || it.device.instance.is_some() == has_instances;
-        for device in devices.filter(|it| is_counted(it[0].0)) {
-            for (place, sum) in sums.iter_mut().enumerate() {
-                let readings = device.iter().filter_map(|(_, row)| row.readings.get(place));
-                let values = readings.filter_map(|it| match it {
-                    Reading::Silent => None,
-                    Reading::Invalid => Some(f64::NAN),
-                    Reading::Percent(value) => Some(f64::from(*value)),
-                });
-                // The largest number, or NaN if there is none.
-                if let Some(value) = values.reduce(f64::max) {
-                    *sum = Some(sum.unwrap_or_default() + value);
-                }
-            }
-        }
-    }
-    let known = |sum: &Option<f64>| sum.filter(|it| it.is_finite());
-    sums.iter().map(known).collect()
+/// The sum over devices, or over GPUs, at each instant; each counts once. With an invalid value,
+/// the sum is unknown.
+fn totals(rows: &BTreeMap<Holding, Row>, length: usize, by_gpu: bool) -> Vec<Option<f64>> {
+    let devices = counted(rows);
+    let parts = devices.chunk_by(|a, b| by_gpu && a[0].0.device.uuid == b[0].0.device.uuid);
+    let parts: Vec<_> = parts.collect();
+    let sum = |place: usize| {
+        let value = |(_, row): &(&Holding, &Row)| match row.readings.get(place)? {
+            Reading::Silent => None,
+            Reading::Invalid => Some(f64::NAN),
+            Reading::Valid(value) => Some(f64::from(*value)),
+        };
+        // The largest number, or NaN if there is none.
+        let largest = |part: &&[Vec<_>]| part.iter().flatten().filter_map(value).reduce(f64::max);
+        let sum = parts.iter().filter_map(largest).reduce(|sum, it| sum + it);
+        sum.filter(|it| it.is_finite())
+    };
+    (0..length).map(sum).collect()
 }
 
 async fn used(history: &History, of: &Reference, period: Period) -> Result<Vec<Block>, Failure> {
@@ -358,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_shared_gpu_counts_once_and_an_invalid_value_makes_no_sum() {
-        let (busy, idle) = (Reading::Percent(40.0), Reading::Percent(0.0));
+        let (busy, idle) = (Reading::Valid(40.0), Reading::Valid(0.0));
         let (silent, invalid) = (Reading::Silent, Reading::Invalid);
         let rows: BTreeMap<_, _> = [
             device("a", None, "p", &[busy, idle, silent, busy]),
@@ -370,11 +341,11 @@ mod tests {
             totals(&rows, 4, false),
             [Some(80.0), Some(40.0), None, None]
         );
-        let held = |place| at_instant(period("1h"), &rows, place).map(|it| it.held() * 120.0);
-        assert!(held(0).is_some_and(|it| (it - 2.0).abs() < 1e-9));
-        assert_eq!(held(2), None);
+        let held = at_instants(&rows, 4);
+        let held: Vec<Option<f64>> = held.iter().map(|it| it.map(|it| it.held())).collect();
+        assert_eq!(held, [Some(2.0), Some(2.0), None, Some(2.0)]);
         let rows = [("1", 30.0), ("2", 30.0)];
-        let rows = rows.map(|(id, it)| device("c", Some(id), "p", &[Reading::Percent(it)]));
+        let rows = rows.map(|(id, it)| device("c", Some(id), "p", &[Reading::Valid(it)]));
         assert_eq!(totals(&rows.clone().into(), 1, false), [Some(60.0)]);
         assert_eq!(totals(&rows.into(), 1, true), [Some(30.0)]);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpu_metrics::line::Device;
 
-use crate::history::devices::{Holding, Reading, Row};
+use crate::history::devices::{Holding, Reading, Row, counted};
 use crate::history::owners::Named;
 use crate::history::period::Period;
 
@@ -37,11 +37,11 @@ impl GpuHours {
 
     fn add(&mut self, reading: Reading, hours: f64) {
         match reading {
-            Reading::Percent(percent) if percent > 0.0 => {
+            Reading::Valid(percent) if percent > 0.0 => {
                 self.active += hours;
                 self.busy += f64::from(percent) * hours;
             }
-            Reading::Percent(_) => self.idle += hours,
+            Reading::Valid(_) => self.idle += hours,
             Reading::Invalid => self.unknown += hours,
             Reading::Silent => {}
         }
@@ -103,16 +103,10 @@ impl Tally {
         }
     }
 
-    /// Adds the rows of a slice. A GPU beside its MIG instances is counted by these.
+    /// Adds the rows of a slice.
     pub(crate) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
-        let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
-        for board in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {
-            let has_instances = board.iter().any(|(it, _)| it.device.instance.is_some());
-            let devices = board.chunk_by(|(a, _), (b, _)| a.device == b.device);
-            let counted = devices.filter(|it| it[0].0.device.instance.is_some() == has_instances);
-            for rows in counted {
-                self.add_device(rows, range.start);
-            }
+        for device in counted(rows) {
+            self.add_device(&device, range.start);
         }
     }
 
@@ -124,7 +118,6 @@ impl Tally {
         let mut last = self.last_seen.remove(device);
         let holders: Vec<_> = rows.iter().filter(|(of, _)| of.pod.is_some()).collect();
         let mut held: Vec<Held> = holders.iter().map(|(of, row)| self.held(of, row)).collect();
-        let is_there = |row: &Row, place: usize| row.readings.get(place) != Some(&Reading::Silent);
         let mut present = Vec::new();
         for place in 0..rows[0].1.readings.len() {
             let now = (0..holders.len()).filter(|it| is_there(holders[*it].1, place));
@@ -190,7 +183,7 @@ impl Tally {
 impl Held {
     /// Continues the idle span, or begins one. Returns the span that has ended.
     fn follow(&mut self, reading: Reading, here: usize, hours: f64) -> Option<(Range<usize>, f64)> {
-        let is_idle = reading == Reading::Percent(0.0);
+        let is_idle = reading == Reading::Valid(0.0);
         match &mut self.idle {
             Some((instants, sum)) if is_idle && instants.end == here => {
                 instants.end += 1;
@@ -230,6 +223,29 @@ impl Usage {
         });
         self.idle_spans.truncate(MOST_SPANS);
     }
+}
+
+/// What was held at each instant of a slice, in GPUs; `None`: no series was there.
+pub(crate) fn at_instants(rows: &BTreeMap<Holding, Row>, length: usize) -> Vec<Option<GpuHours>> {
+    let mut sums = vec![None; length];
+    for device in counted(rows) {
+        let share = share(&device[0].0.device, device[0].1.model.as_deref());
+        for (place, sum) in sums.iter_mut().enumerate() {
+            let there = device.iter().filter(|(_, row)| is_there(row, place));
+            let held = there.clone().filter(|(of, _)| of.pod.is_some());
+            let holders = held.clone().count() as f64;
+            if there.count() > 0 {
+                let sum: &mut GpuHours = sum.get_or_insert_default();
+                held.for_each(|(_, row)| sum.add(row.readings[place], share / holders));
+            }
+        }
+    }
+    sums
+}
+
+/// Whether a device was reported at an instant.
+fn is_there(row: &Row, place: usize) -> bool {
+    row.readings.get(place) != Some(&Reading::Silent)
 }
 
 /// The share of a device in its GPU: of a MIG instance its compute slices, the leading number of
@@ -283,7 +299,7 @@ mod tests {
                     .map(|word| match word {
                         "·" => Reading::Silent,
                         "?" => Reading::Invalid,
-                        number => Reading::Percent(number.parse().unwrap()),
+                        number => Reading::Valid(number.parse().unwrap()),
                     })
                     .collect();
                 length = readings.len();
