@@ -3,6 +3,7 @@
 //! Each request renders its page from what a running server answers to the user's own
 //! credentials; nothing is kept. The demonstration serves the pages for its own fleet.
 
+mod browser;
 mod frame;
 mod guard;
 mod pages;
@@ -10,7 +11,7 @@ mod past;
 mod query;
 mod rescales;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -84,6 +85,9 @@ pub struct UiArgs {
     /// Port on 127.0.0.1; 0 selects a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// Print the address only. Other users of this machine may see the arguments of a browser
+    #[arg(long)]
+    no_browser: bool,
     #[command(flatten)]
     prometheus: Flags,
     #[command(flatten)]
@@ -95,6 +99,9 @@ pub async fn run(args: UiArgs) -> Result<(), Failure> {
     let cluster = args.cluster.connect().await?;
     let local = Local::bind(args.port).await?;
     print(&format!("open {}\nCtrl-C ends it.", local.url()));
+    if !args.no_browser && io::stdout().is_terminal() {
+        browser::open(&local.url());
+    }
     let (stop, stopped) = watch::channel(false);
     let name = cluster.client.address().to_owned();
     let pages = routes(
