@@ -86,6 +86,14 @@ impl ControllerFlags {
     }
 }
 
+/// A number of things: `1 pod`, `2 pods`.
+#[must_use]
+pub fn counted(number: impl std::fmt::Display, thing: &str) -> String {
+    let number = number.to_string();
+    let ending = if number == "1" { "" } else { "s" };
+    format!("{number} {thing}{ending}")
+}
+
 /// The scale of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetScale {

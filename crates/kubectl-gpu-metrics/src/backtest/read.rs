@@ -5,6 +5,7 @@ use gpu_metrics::policy::DeviceValue;
 
 use crate::Failure;
 use crate::history::History;
+use crate::history::autoscaler::RecordedAutoscaler;
 use crate::history::owners::Owners;
 use crate::history::period::Period;
 use crate::replay::{Gather, Past, Plan};
@@ -55,7 +56,8 @@ impl Read {
             .each_of_devices(&queries, fresh, period, take)
             .await?;
         let (pods, source) = gather.pods();
-        let ordered = history.ordered(&plan.hpa, ends).await?;
+        let recorded = RecordedAutoscaler::read(history, &plan.hpa, ends).await?;
+        let ordered = recorded.ordered();
         let replicas = match ordered.is_empty() {
             true => "the pods that held GPUs",
             false => "kube-state-metrics",

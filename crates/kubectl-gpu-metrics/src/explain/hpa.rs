@@ -4,8 +4,7 @@
 mod flags;
 mod past;
 mod read;
-mod recorded;
-mod rescales;
+mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +17,7 @@ use hpa::ratio::Milli;
 use hpa::stabilise::PastReplicas;
 use hpa::{
     ControllerFlags, History, Hpa, Limit, MetricTrace, MetricsAnswer, Proposal, SCALED_TO_ZERO,
-    Situation, Trace,
+    Situation, Trace, counted,
 };
 
 use crate::Failure;
@@ -42,7 +41,7 @@ pub struct Decision {
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
     if args.at.is_some() || args.last.is_some() {
-        return args.print(&rescales::document(cluster, args).await?);
+        return args.print(&past::document(cluster, args).await?);
     }
     loop {
         let read = Decision::read(cluster, cluster.split(&args.name), &args.flags).await;
@@ -131,12 +130,8 @@ impl Decision {
         document.heading("What the values make that are read now");
         match &self.trace {
             Ok(trace) => {
-                let written = |place| hpa.status.values.get(place).copied().flatten();
-                let of_metric = |place| MetricNow {
-                    written: Some(written(place)),
-                    starting: self.starting(place),
-                };
-                add_arithmetic((hpa, trace), &self.reading.flags, of_metric, &mut document);
+                let starting = |place| self.starting(place);
+                add_arithmetic((hpa, trace), &self.reading.flags, starting, &mut document);
             }
             Err(why) => document.verdict(Severity::Unknown, format!("Not computed: {why}")),
         }
@@ -171,14 +166,17 @@ impl Decision {
         let (health, written) = (Health::of(&self.reading.hpa), status.desired?);
         match (health, trace.desired) {
             (Health::NoMetric(_), Some(computed)) if !fails => Some(format!(
-                "The controller read no value at its last sync; those of now make {computed} replicas"
+                "The controller read no value at its last sync; those of now make {}",
+                counted(computed, "replica")
             )),
             (Health::NoMetric(_), _) => None,
             (_, None) if fails => Some(format!(
-                "A metric has no value now; the controller wrote {written} replicas at its last sync"
+                "A metric has no value now; the controller wrote {} at its last sync",
+                counted(written, "replica")
             )),
             (_, Some(computed)) if computed != written && !is_remembered => Some(format!(
-                "The values of now make {computed} replicas; the controller wrote {written} at its last sync"
+                "The values of now make {}; the controller wrote {written} at its last sync",
+                counted(computed, "replica")
             )),
             _ => None,
         }
@@ -222,32 +220,24 @@ impl Decision {
     }
 }
 
-/// What is known of a metric only now.
-#[derive(Debug, Default)]
-struct MetricNow {
-    /// The value in the status.
-    written: Option<Option<f64>>,
-    /// The pods that are starting, in a sentence.
-    starting: Option<String>,
-}
-
-/// The steps of the metrics, and then of the replicas.
+/// The steps of the metrics, each with its starting pods in a sentence, and then of the replicas.
 fn add_arithmetic(
     (hpa, trace): (&Hpa, &Trace),
     flags: &ControllerFlags,
-    now: impl Fn(usize) -> MetricNow,
+    starting: impl Fn(usize) -> Option<String>,
     document: &mut Document,
 ) {
     for (place, (metric, of)) in hpa.metrics.iter().zip(&trace.metrics).enumerate() {
         let (name, target) = (metric.source.name(), metric.target);
-        let MetricNow { written, starting } = now(place);
         document.heading(format!("{name}, target {target}"));
         let fact = |label: &str, value, why| Fact::new(label, Cell::known(value, Unit::Plain, why));
+        let written = hpa.status.values.get(place).copied().flatten();
         let shown = of.shown().map(Milli::number);
-        let written = written.map(|it| fact("written value", it, "not written"));
-        let value = fact("value", shown, "see the steps");
-        document.facts(written.into_iter().chain([value]));
-        document.steps(of.steps.iter().cloned().chain(starting));
+        document.facts([
+            fact("written value", written, "not written"),
+            fact("value", shown, "see the steps"),
+        ]);
+        document.steps(of.steps.iter().cloned().chain(starting(place)));
     }
     document.heading("Replicas");
     document.steps(trace.steps.iter().cloned());

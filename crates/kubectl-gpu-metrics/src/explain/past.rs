@@ -15,7 +15,6 @@ use crate::Failure;
 use crate::document::Document;
 use crate::history::History;
 use crate::history::owners::Owners;
-use crate::history::playback::{Playback, find, value};
 
 use super::{ExplainArgs, value as values};
 
@@ -52,16 +51,15 @@ pub(super) async fn document(
         ))
     })?;
     let owners = Owners::read(&history, [at - HOUR, at], Some(scope), None).await?;
-    let recording = history.record(scope, &owners, [at, at]).await?;
-    let snapshot = Playback::of(&recording).at(at);
-    let object = find(&snapshot, &kind.kind, within, name);
+    let recording = history.record(scope, &owners, at).await?;
+    let object = recording.find(&kind.kind, within, name);
     let of = match within {
         Some(namespace) => format!("{} {namespace}/{name}", kind.resource()),
         None => format!("{} {name}", kind.resource()),
     };
-    let value = object.and_then(|it| value(&snapshot, it, (&spec.measure, window), at));
+    let value = object.and_then(|it| recording.value(it, (&spec.measure, window), at));
     let explained = object.map(|object| {
-        snapshot.explain(&Question {
+        recording.snapshot.explain(&Question {
             object,
             measure: &spec.measure,
             window,
@@ -80,7 +78,7 @@ pub(super) async fn document(
     document.title = format!("{}, {}", document.title, at.date());
     document.notes([format!(
         "Pods are those that {} name, and their owners are from {}.",
-        match recording.has_pods() {
+        match recording.has_pods {
             true => "kube-state-metrics and series of GPUs",
             false => "series of GPUs",
         },

@@ -1,12 +1,11 @@
 //! The past of a store: the readings of devices, the owners of pods, the replicas of
 //! workloads, and the values of objects at any time.
 
+pub(crate) mod autoscaler;
 pub(crate) mod devices;
 pub(crate) mod owners;
 pub(crate) mod period;
-pub(crate) mod playback;
 pub(crate) mod recording;
-pub(crate) mod replicas;
 mod store;
 
 use std::io::{self, IsTerminal, Write};
@@ -31,7 +30,7 @@ use store::Store;
 const SLICE: usize = 500;
 
 /// The most queries at once.
-pub(crate) const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 4;
 
 /// The shortest timeout of a query: a slice of many series takes long.
 const PATIENCE: Duration = Duration::from_secs(120);

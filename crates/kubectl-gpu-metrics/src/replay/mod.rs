@@ -18,7 +18,6 @@ pub(crate) use figures::Figures;
 pub use past::Past;
 pub(crate) use past::{Gather, Tick};
 pub use plan::Plan;
-pub(crate) use plan::window;
 pub use simulate::Trial;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is

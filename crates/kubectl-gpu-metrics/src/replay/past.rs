@@ -9,10 +9,10 @@ use std::time::Duration;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
 
+use crate::history::autoscaler::Replicas;
 use crate::history::devices::{Gaps, Holding, Reading, Row};
 use crate::history::owners::Owners;
 use crate::history::period::Period;
-use crate::history::replicas::Replicas;
 
 use super::plan::{MOST_REPLICAS, Plan};
 

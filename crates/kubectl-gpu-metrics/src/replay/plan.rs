@@ -138,7 +138,7 @@ fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
 }
 
 /// The window of a selector, if it has one; `None` if it has other requirements too.
-pub(crate) fn window(selector: Option<&LabelSelector>) -> Option<Option<Duration>> {
+fn window(selector: Option<&LabelSelector>) -> Option<Option<Duration>> {
     let mut window = None;
     let Some(selector) = selector else {
         return Some(window);

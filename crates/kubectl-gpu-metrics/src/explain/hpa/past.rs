@@ -1,207 +1,255 @@
-//! Decisions of an autoscaler's past: its syncs, computed again from what was recorded. Pure.
+//! Rescales of the past: the cause of each is what the controller wrote with it.
 
 use std::time::Duration;
 
+use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
-use gpu_metrics::external::ExternalMetrics;
-use hpa::{ControllerFlags, History as Memory, Hpa, MetricsAnswer, Situation, TargetScale, Trace};
+use cluster_state::clock;
+use hpa::{ControllerFlags, Hpa, counted};
 
-use crate::history::playback::Playback;
-use crate::history::recording::Recording;
-use crate::history::replicas::Replicas;
+use crate::Failure;
+use crate::cluster::Cluster;
+use crate::document::cell::{Cell, Unit};
+use crate::document::table::{Table, columns};
+use crate::document::{Document, Fact, Severity};
+use crate::explain::ExplainArgs;
+use crate::history::History;
+use crate::history::autoscaler::{RecordedAutoscaler, Replicas, Rescale};
 
-use super::recorded::{At, Recorded};
-
-/// The time between two tries of the moment of a decision.
-pub(super) const TRY: Duration = Duration::from_secs(5);
+use super::sync::{Cause, Sync};
+use super::{add_arithmetic, read, written};
 
 /// How long a recorded number is valid without another one.
-pub(super) const GAP: Duration = Duration::from_secs(300);
+const GAP: Duration = Duration::from_secs(300);
 
-const NO_PODS: &str = "no pods are recorded: scrape kube_pod_status_ready of kube-state-metrics";
-
-/// A change of the replicas between two samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rescale {
-    pub(super) before: Timestamp,
-    pub(super) at: Timestamp,
-    pub(super) from: i32,
-    pub(super) to: i32,
+columns! {
+    RESCALES: Decision;
+    "time", "TIME", "of the first sample of the new replicas"
+        [] => |it| Cell::text(it.rescale.at.whole_second().date());
+    "from", "FROM", "replicas before" [] => |it| Cell::number(it.rescale.from.into(), Unit::Count);
+    "to", "TO", "replicas after" [] => |it| Cell::number(it.rescale.to.into(), Unit::Count);
+    "metric", "METRIC", "asked for most replicas" [] => |it| {
+        it.cause.as_ref().map_or_else(Cell::absent, |it| Cell::text(&it.metric))
+    };
+    "value", "VALUE", "as the controller compared it" [unit(Unit::Plain)] => |it| {
+        it.of_cause(|it| Cell::number(it.value.number(), Unit::Plain))
+    };
+    "target", "TARGET", "" [] => |it| it.of_cause(|it| Cell::text(&it.target));
+    "asked", "ASKED", "replicas that the metrics asked for" [] => |it| {
+        it.of_cause(|it| Cell::number(it.replicas.into(), Unit::Count))
+    };
+    "held", "HELD BACK", "what made the change smaller or later" [] => |it| {
+        it.of_cause(|it| Cell::text(it.held))
+    };
+    "readyAfter", "READY AFTER", "until as many pods as ordered were Ready" [unit(Unit::Seconds)] => |it| it.ready_after();
 }
 
-/// A rescale with the sync that explains it.
+/// A rescale, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Decision {
-    pub(super) rescale: Rescale,
-    /// The autoscaler as it was then.
-    pub(super) hpa: Hpa,
-    /// The time of the sync and its arithmetic, or why none explains the rescale.
-    pub(super) sync: Result<(Timestamp, Trace), String>,
+struct Decision {
+    rescale: Rescale,
+    /// `Err`: why the cause is unknown.
+    cause: Result<Cause, String>,
     /// When as many pods as ordered were Ready; `None`: not before the next rescale.
-    pub(super) ready: Option<Timestamp>,
+    ready: Option<Timestamp>,
 }
 
 /// The past of an autoscaler.
 #[derive(Debug)]
-pub(super) struct Past {
-    pub(super) hpa: Hpa,
-    pub(super) flags: ControllerFlags,
-    pub(super) external: ExternalMetrics,
-    /// The ordered replicas.
-    pub(super) ordered: Replicas,
-    /// The Ready replicas.
-    pub(super) ready: Replicas,
+struct Past {
+    hpa: Hpa,
+    flags: ControllerFlags,
+    recorded: RecordedAutoscaler,
+    rescales: Vec<Rescale>,
+    ready: Replicas,
+}
+
+/// The changes of `--last`, or the arithmetic of `--at`.
+pub(super) async fn document(cluster: &Cluster, args: &ExplainArgs) -> Result<Document, Failure> {
+    let of = cluster.split(&args.name);
+    let (hpa, flags) = read::autoscaler(cluster, of, &args.flags).await?;
+    let history = History::open(&args.prometheus, &args.cluster).await?;
+    let to = args.at.unwrap_or_else(clock::now);
+    let last = args.last.unwrap_or_default();
+    // A printed time is one of whole seconds.
+    let ends = [to - last - GAP, to + Duration::from_millis(999)];
+    let recorded = RecordedAutoscaler::read(&history, &hpa, ends).await?;
+    if recorded.ordered().is_empty() {
+        return Err(Failure::Failed(format!(
+            "the store has no replicas of {} {} and no desired replicas of {hpa} in this period: \
+             scrape kube-state-metrics (kube_deployment_spec_replicas, \
+             kube_horizontalpodautoscaler_status_desired_replicas)",
+            hpa.scaled.kind, hpa.scaled.name
+        )));
+    }
+    let past = Past {
+        rescales: recorded.rescales(),
+        ready: recorded.ready(),
+        hpa,
+        flags,
+        recorded,
+    };
+    Ok(match args.at {
+        Some(at) => past.arithmetic(at),
+        None => past.list(to - last, &format_duration(last)),
+    })
 }
 
 impl Past {
-    /// The changes between consecutive samples.
-    pub(super) fn rescales(&self) -> Vec<Rescale> {
-        let pairs = self.ordered.windows(2);
-        let pairs = pairs.map(|pair| Rescale {
-            before: pair[0].0,
-            at: pair[1].0,
-            from: pair[0].1,
-            to: pair[1].1,
-        });
-        pairs.filter(|it| it.from != it.to).collect()
-    }
-
-    /// How long recommendations count.
-    pub(super) fn remembered(&self) -> Duration {
-        let behavior = self.hpa.behavior.iter();
-        let windows = behavior.flat_map(|it| [it.up.window, it.down.window]);
-        let windows = windows.flatten().filter_map(|it| u64::try_from(it).ok());
-        let longest = windows.max().map(Duration::from_secs);
-        longest
-            .unwrap_or_default()
-            .max(self.flags.downscale_stabilisation)
-    }
-
-    /// Finds the sync between the two samples of a rescale that makes its replicas: the one with
-    /// the values that the controller wrote, otherwise the first.
-    pub(super) fn decide(
-        &self,
-        rescale: Rescale,
-        recorded: Recorded,
-        recording: &Recording,
-    ) -> Decision {
-        let syncs = self.syncs(&recorded, recording, [rescale.before, rescale.at]);
-        let found = syncs.iter();
-        let found = found.filter(|(_, trace)| trace.desired == Some(rescale.to));
-        let found = found.min_by(|(_, one), (_, other)| {
-            let [one, other] = [one, other].map(|trace| recorded.distance(trace));
-            one.total_cmp(&other)
-        });
-        let sync = match (found, syncs.last()) {
-            _ if !recording.has_pods() => Err(NO_PODS.to_owned()),
-            (Some(found), _) => Ok(found.clone()),
-            (None, Some((_, trace))) => Err(contradiction(&recorded.hpa, trace)),
-            (None, None) => Err("no number of replicas is recorded before it".to_owned()),
+    /// The changes from a time on, and what is unknown of them.
+    fn list(&self, from: Timestamp, last: &str) -> Document {
+        let rescales = self.rescales.iter().filter(|it| it.at >= from);
+        let decisions: Vec<Decision> = rescales.map(|it| self.decision(*it)).collect();
+        let unknown = decisions.iter().filter_map(|it| it.cause.as_ref().err());
+        let unknown: Vec<String> = unknown.cloned().collect();
+        let (severity, rest) = match unknown.len() {
+            0 => (Severity::Note, String::new()),
+            count => (
+                Severity::Unknown,
+                format!(", {count} without a known cause"),
+            ),
         };
+        let mut document = Document::new(format!("{}, the last {last}", self.hpa));
+        let changes = counted(decisions.len(), "change");
+        document.verdict(severity, format!("{changes} of the replicas{rest}"));
+        document.table(Table::of("Changes of the replicas", RESCALES, decisions));
+        let notes = [
+            "Values, targets and bounds are those that kube-state-metrics recorded with the \
+             change; metrics and behavior are those of the autoscaler now. --at TIME shows the \
+             arithmetic."
+                .to_owned(),
+            format!(
+                "assumed flags of kube-controller-manager: {}",
+                written(&self.flags)
+            ),
+        ];
+        document.notes(unknown.into_iter().chain(notes));
+        document
+    }
+
+    /// What the controller wrote at its last sync before a time.
+    fn arithmetic(&self, at: Timestamp) -> Document {
+        let mut document = Document::new(format!("{}, {}", self.hpa, at.date()));
+        let Some(sync) = self.sync_at(at) else {
+            let why = "Cannot be reconstructed: the store has no status of that time \
+                       (kube_horizontalpodautoscaler_status_* of kube-state-metrics)";
+            document.verdict(Severity::Unknown, why);
+            return document;
+        };
+        if let Err(why) = &sync.held {
+            document.verdict(Severity::Unknown, format!("Cannot be reconstructed: {why}"));
+        }
+        let (status, hpa) = (&sync.hpa.status, &sync.hpa);
+        let count = |number: Option<i32>| Cell::known(number.map(f64::from), Unit::Count, "");
+        let facts = [
+            Fact::new("replicas", count(status.replicas)),
+            Fact::new("desired", count(status.desired)),
+            Fact::new("bounds", Cell::text(format!("{} to {}", hpa.min, hpa.max))),
+        ];
+        let held = sync.held.ok().filter(|it| !it.is_empty());
+        let held = held.map(|it| Fact::new("held back", Cell::text(it)));
+        document.facts(facts.into_iter().chain(held));
+        add_arithmetic((hpa, &sync.trace), &self.flags, |_| None, &mut document);
+        document
+    }
+
+    fn sync_at(&self, at: Timestamp) -> Option<Sync> {
+        let scrape = self.recorded.scrapes().next_back();
+        let scrape = scrape.filter(|scrape| at.since(*scrape) < GAP)?;
+        let hpa = self.recorded.autoscaler(&self.hpa, scrape);
+        let ends = [hpa.status.replicas?, hpa.status.desired?];
+        self.sync([hpa], ends, scrape, scrape)
+    }
+
+    fn decision(&self, rescale: Rescale) -> Decision {
+        let date = rescale.at.whole_second().date();
+        let failed = |why| format!("{date} cannot be reconstructed: {why}");
         Decision {
             rescale,
-            hpa: recorded.hpa,
-            sync,
+            cause: self
+                .explained(rescale)
+                .and_then(Sync::cause)
+                .map_err(failed),
             ready: self.ready_at(rescale),
         }
     }
 
-    /// When the pods of a rescale were Ready, if it was before the next one.
-    pub(super) fn ready_at(&self, rescale: Rescale) -> Option<Timestamp> {
-        let after = self.ordered.iter().filter(|(at, _)| *at > rescale.at);
-        let mut next = after.filter(|(_, count)| *count != rescale.to);
-        let next = next.next().map_or(Timestamp::MAX, |(at, _)| *at);
-        let mut ready = self.ready.iter();
-        let ready =
-            ready.find(|(at, count)| (rescale.at..next).contains(at) && *count >= rescale.to);
-        ready.map(|(at, _)| *at)
+    /// The sync of a rescale, with the values that were written at it, otherwise before.
+    fn explained(&self, rescale: Rescale) -> Result<Sync, String> {
+        let Rescale {
+            before,
+            at,
+            from,
+            to,
+        } = rescale;
+        if at.since(before) >= GAP {
+            let since = before.whole_second().date();
+            return Err(format!("replicas are not recorded from {since} on"));
+        }
+        let of = |scrape| self.recorded.autoscaler(&self.hpa, scrape);
+        // The controller orders the replicas before it writes its status.
+        let after = self.recorded.scrapes().filter(|it| *it >= at).take(2);
+        let written = after.map(of).find(|it| it.status.desired == Some(to));
+        let written = written.ok_or(
+            "no status with these desired replicas is recorded \
+             (kube_horizontalpodautoscaler_status_* of kube-state-metrics)",
+        )?;
+        let earlier = self.recorded.scrapes().rfind(|it| *it < at).map(of);
+        let tries = [written].into_iter().chain(earlier);
+        let sync = self.sync(tries, [from, to], at, before);
+        sync.ok_or_else(|| "no status is recorded".to_owned())
     }
 
-    /// Syncs between two times, both excluded, with the controller's memory of those before.
-    pub(super) fn syncs(
-        &self,
-        recorded: &Recorded,
-        recording: &Recording,
-        [before, end]: [Timestamp; 2],
-    ) -> Vec<(Timestamp, Trace)> {
-        let mut playback = Playback::of(recording);
-        let mut memory = Memory::default();
-        if recorded.hpa.behavior.is_some() {
-            for rescale in self.rescales().iter().filter(|it| it.at <= before) {
-                memory.scaled(rescale.from, rescale.to, rescale.at);
-            }
-        }
-        let mut now = before - self.remembered();
-        while now <= before {
-            if let Some(trace) = self.sync(recorded, &mut playback, &memory, now) {
-                trace.recommend(&mut memory, &self.flags, now);
-            }
-            now = now + self.flags.sync_period;
-        }
-        let tries = (1..).map(|count| before + TRY * count);
-        let tries = tries.take_while(|time| *time < end);
-        let last = Timestamp::from_millis(end.millis() - 1);
-        let tried = tries.chain([last]).filter_map(|now| {
-            let trace = self.sync(recorded, &mut playback, &memory, now)?;
-            Some((now, trace))
-        });
-        tried.collect()
-    }
-
-    /// One sync; `None`: the replicas are not known.
+    /// The first sync that explains a change of the replicas, otherwise the first one: each with
+    /// what was written, of pods that were Ready at a time or of all.
     fn sync(
         &self,
-        recorded: &Recorded,
-        playback: &mut Playback<'_>,
-        memory: &Memory,
-        now: Timestamp,
-    ) -> Option<Trace> {
-        let hpa = &recorded.hpa;
-        let until = self.ordered.partition_point(|(at, _)| *at <= now);
-        let (seen, replicas) = *self.ordered.get(until.checked_sub(1)?)?;
-        if now.since(seen) >= GAP {
-            return None;
-        }
-        let snapshot = playback.at(now);
-        let of = (&*hpa.scaled.kind, &*hpa.scaled.name);
-        let pods = playback.recording.scaled_pods(&hpa.namespace, of, now);
-        let at = At {
-            snapshot: &snapshot,
-            external: &self.external,
-            pods: &pods,
-            replicas,
-            now,
-        };
-        let metrics = hpa.metrics.iter().zip(&recorded.values);
-        let answers = metrics.map(|(metric, written)| at.answer(hpa, metric, *written));
-        let answers: Vec<MetricsAnswer> = answers.collect();
-        let situation = Situation {
-            hpa,
-            scale: TargetScale {
-                spec_replicas: replicas,
-                status_replicas: replicas,
-            },
-            pods: &pods,
-            answers: &answers,
-            flags: &self.flags,
-            history: memory,
-            now,
-        };
-        Some(situation.sync())
+        written: impl IntoIterator<Item = Hpa>,
+        [from, to]: [i32; 2],
+        at: Timestamp,
+        ready: Timestamp,
+    ) -> Option<Sync> {
+        let known = self.ready.partition_point(|(at, _)| *at <= ready);
+        let known = known.checked_sub(1).map(|place| self.ready[place].1);
+        // A pod that starts has no value of GPUs.
+        let counts = [known.unwrap_or(from).clamp(0, from), from];
+        let tries = written.into_iter().flat_map(|hpa| {
+            counts.map(|count| Sync::of(hpa.clone(), &self.flags, [from, to, count], at))
+        });
+        tries.reduce(|one, other| match one.held.is_err() && other.held.is_ok() {
+            true => other,
+            false => one,
+        })
+    }
+
+    /// When the pods of a rescale were Ready, if it was before the next one.
+    fn ready_at(&self, rescale: Rescale) -> Option<Timestamp> {
+        let mut later = self.rescales.iter().map(|it| it.at);
+        let next = later.find(|at| *at > rescale.at);
+        let until = next.unwrap_or(Timestamp::MAX);
+        let mut ready = self.ready.iter();
+        let ready =
+            ready.find(|(at, count)| (rescale.at..until).contains(at) && *count >= rescale.to);
+        ready.map(|(at, _)| *at)
     }
 }
 
-/// Why a sync does not explain a rescale.
-fn contradiction(hpa: &Hpa, trace: &Trace) -> String {
-    let metrics = hpa.metrics.iter().zip(&trace.metrics);
-    let mut failed = metrics.filter(|(_, of)| of.shown().is_none());
-    match (trace.desired, failed.next()) {
-        (Some(desired), _) => format!("the recorded values make {desired} replicas"),
-        (None, Some((metric, of))) => {
-            let why = of.steps.last().map_or("", String::as_str);
-            format!("{}: {why}", metric.source.name())
+impl Decision {
+    fn of_cause(&self, cell: impl Fn(&Cause) -> Cell) -> Cell {
+        self.cause.as_ref().map_or_else(|_| Cell::absent(""), cell)
+    }
+
+    fn ready_after(&self) -> Cell {
+        match self.ready {
+            _ if self.rescale.to < self.rescale.from => Cell::text(""),
+            Some(ready) => {
+                let after = ready.since(self.rescale.at);
+                Cell::number(after.as_secs_f64(), Unit::Seconds)
+            }
+            None => {
+                Cell::absent("no record of as many pods that were Ready before the next change")
+            }
         }
-        (None, None) => "no metric is read".to_owned(),
     }
 }
 

@@ -108,7 +108,7 @@ fn a_contradiction_is_said_first() {
         (
             vec![READY, ACTIVE, WITHIN],
             Some(10),
-            "The values of now make 1 replicas; the controller wrote 4 at its last sync",
+            "The values of now make 1 replica; the controller wrote 4 at its last sync",
         ),
     ] {
         let document = decision(&conditions, value, &Value::Null).document();

@@ -1,214 +1,198 @@
-//! Decisions that can be computed by hand, from samples every 15 s.
-
-use std::sync::Arc;
+//! Causes that can be computed by hand, from two scrapes of an autoscaler from 1 to 4 replicas.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
-use gpu_metrics::batch::{Batch, Sample, SeriesKey};
-use gpu_metrics::dcgm::metrics;
-use gpu_metrics::signal::SignalId;
-use hpa::Proposal;
-use hpa::pods::PodCounts;
-use hpa::ratio::Milli;
-
-use crate::history::owners::{Owners, Workload};
-
 use super::*;
+use crate::history::autoscaler::tests::batch;
 
-const START: i64 = 1_700_000_100;
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_secs(START + second)
+/// Two scrapes: before the change and with it.
+struct Scrapes {
+    ordered: [f64; 2],
+    desired: [f64; 2],
+    current: [f64; 2],
+    ready: f64,
+    values: [f64; 2],
+    is_limited: bool,
 }
 
-/// Adds a series with a sample every 15 s in an hour.
-fn add(batch: &mut Batch, labels: &Value, value: impl Fn(i64) -> Option<f64>) {
-    let key = SeriesKey(batch.series_len() as u128);
-    batch.begin_series(key, &labels.to_string());
-    for second in (0..3600).step_by(15) {
-        if let Some(value) = value(second) {
-            let at = at(second);
-            batch.push(Sample { at, value });
-        }
-    }
+/// From 2 to 4 replicas at once, by 2 pods at 90.
+const GROWN: Scrapes = Scrapes {
+    ordered: [2.0, 4.0],
+    desired: [2.0, 4.0],
+    current: [2.0, 2.0],
+    ready: 2.0,
+    values: [50.0, 90.0],
+    is_limited: false,
+};
+
+/// From 4 to 2 replicas, with 4 pods at 10.
+const SHRUNK: Scrapes = Scrapes {
+    ordered: [4.0, 2.0],
+    desired: [4.0, 2.0],
+    current: [4.0, 4.0],
+    ready: 4.0,
+    values: [10.0, 10.0],
+    is_limited: false,
+};
+
+fn on_pods() -> Value {
+    json!({"type": "Pods", "pods": {
+        "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "50"},
+    }})
 }
 
-/// Pods of a Deployment with a GPU each: a name, when it exists and is Ready, and the load.
-type Life = (&'static str, std::ops::Range<i64>, i64, fn(i64) -> f64);
-
-fn recording(pods: &[Life]) -> Recording {
-    let [mut devices, mut lives] = [0, 1].map(|it| Batch::new(SignalId(it)));
-    for (place, (pod, life, ready, load)) in pods.iter().enumerate() {
-        let device = json!({
-            "__name__": "DCGM_FI_DEV_MEM_COPY_UTIL", "UUID": format!("GPU-{place}"),
-            "gpu": place.to_string(), "instance": "a:9400", "job": "dcgm",
-            "exported_namespace": "ml", "exported_pod": pod,
-        });
-        let there = |value: f64, second: i64| life.contains(&second).then_some(value);
-        add(&mut devices, &device, |second| there(load(second), second));
-        let name = json!({
-            "__name__": "kube_pod_status_ready", "namespace": "ml", "pod": pod, "condition": "true",
-        });
-        let is_ready = |second: i64| f64::from(u8::from(second >= *ready));
-        add(&mut lives, &name, |second| there(is_ready(second), second));
-    }
-    let owner = |(pod, ..): &Life| {
-        let owner = Workload {
-            kind: "Deployment".into(),
-            name: "infer".into(),
-        };
-        ((Arc::from("ml"), Arc::from(*pod)), owner)
-    };
-    let owners = Owners::recorded(pods.iter().map(owner));
-    Recording::of(&devices, &lives, &owners, at(0))
+fn external() -> Value {
+    json!({"type": "External", "external": {
+        "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "50"},
+    }})
 }
 
-/// An autoscaler from 1 to 3 replicas with a target of 50, whose ordered replicas changed at
-/// these seconds.
-fn past(changes: &[(i64, i32)]) -> Past {
+/// Metric and asked replicas of the only change with what held it back, or why it is unknown.
+fn explained(scrapes: &Scrapes, metrics: &[Value], behavior: &Value) -> Result<String, String> {
     let object = json!({
-        "metadata": {"namespace": "ml", "name": "infer"},
+        "metadata": {"namespace": "ml", "name": "a"},
         "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
-            "minReplicas": 1, "maxReplicas": 3,
-            "metrics": [{"type": "Pods", "pods": {
-                "metric": {"name": "gpu_memory_utilization"},
-                "target": {"type": "AverageValue", "averageValue": "50"},
-            }}],
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "minReplicas": 1, "maxReplicas": 4, "metrics": metrics, "behavior": behavior,
         },
     });
     let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
-    let replicas = |second: i64| {
-        let last = changes.iter().rev().find(|(since, _)| *since <= second);
-        (at(second), last.unwrap().1)
-    };
-    Past {
+    let times = [1000, 1015].map(Timestamp::from_secs);
+    let both = |values: [f64; 2]| [(times[0], values[0]), (times[1], values[1])];
+    let (none, m) = (["", ""], ["m", "average"]);
+    let written = |name: &str| format!("kube_horizontalpodautoscaler_{name}");
+    let is_limited = f64::from(u8::from(scrapes.is_limited));
+    let all = [
+        (
+            "kube_deployment_spec_replicas".to_owned(),
+            none,
+            both(scrapes.ordered),
+        ),
+        (
+            "kube_deployment_status_replicas_ready".to_owned(),
+            none,
+            both([scrapes.ready; 2]),
+        ),
+        (
+            written("status_desired_replicas"),
+            none,
+            both(scrapes.desired),
+        ),
+        (
+            written("status_current_replicas"),
+            none,
+            both(scrapes.current),
+        ),
+        (written("status_condition"), none, both([is_limited; 2])),
+        (written("status_target_metric"), m, both(scrapes.values)),
+    ];
+    let all = all
+        .iter()
+        .map(|(name, of, samples)| (&**name, *of, &samples[..]));
+    let recorded = RecordedAutoscaler::of(&[batch(&all.collect::<Vec<_>>())]);
+    let past = Past {
         hpa: Hpa::try_from(&object).unwrap(),
         flags: ControllerFlags::of_version(37),
-        external: ExternalMetrics::new(&metrics::built_in()),
-        ordered: (0..1800).step_by(15).map(replicas).collect(),
-        ready: vec![(at(1215), 2), (at(1260), 3)],
-    }
-}
-
-fn decide(past: &Past, recording: &Recording) -> Decision {
-    let recorded = Recorded {
-        hpa: past.hpa.clone(),
-        values: vec![None],
+        rescales: recorded.rescales(),
+        ready: recorded.ready(),
+        recorded,
     };
-    past.decide(past.rescales()[0], recorded, recording)
+    let cause = past.decision(past.rescales[0]).cause;
+    let cause = cause.map_err(|why| why.split_once("reconstructed: ").unwrap().1.to_owned())?;
+    let (value, asked) = (cause.value, cause.replicas);
+    Ok(format!("{} {value} {asked} {}", cause.metric, cause.held))
 }
 
-/// Two pods at 90 ask for 90 ÷ 50 × 2 = 3.6, rounded up to 4, of which 3 are allowed. The third
-/// pod exists from the change on, and has no part in it.
+/// 1.8 times 2 pods is 3.6, rounded up to 4.
 #[test]
-fn a_rescale_is_explained_by_the_values_before_it() {
-    let busy: fn(i64) -> f64 = |second| if second < 900 { 40.0 } else { 90.0 };
-    let pods = [
-        ("infer-a", 0..1800, 0, busy),
-        ("infer-b", 0..1800, 0, busy),
-        ("infer-c", 1200..1800, 1230, busy),
-    ];
-    let past = past(&[(0, 2), (1200, 3)]);
-    let decision = decide(&past, &recording(&pods));
-    let (time, trace) = decision.sync.unwrap();
-    assert_eq!(time, at(1190));
-    assert_eq!((trace.proposed, trace.desired), (Some(4), Some(3)));
-    let proposal = Proposal::Replicas {
-        shown: Milli(90_000),
-        replicas: 4,
+fn values_of_the_sync_that_scaled_explain_it_or_those_before() {
+    let pods = [on_pods()];
+    assert_eq!(explained(&GROWN, &pods, &Value::Null).unwrap(), "m 90 4 ");
+    let late = Scrapes {
+        current: [2.0, 4.0],
+        values: [90.0, 50.0],
+        ..GROWN
     };
-    assert_eq!(trace.metrics[0].proposal, proposal);
-    assert_eq!(decision.ready, Some(at(1260)));
-}
-
-/// Two pods at 10 ask for 0.2 × 2 = 0.4, rounded up to 1. The two that they asked for 100 s
-/// before hold the replicas for 300 s.
-#[test]
-fn a_change_that_stabilisation_forbids_is_not_explained() {
-    let fallen: fn(i64) -> f64 = |second| if second < 1000 { 50.0 } else { 10.0 };
-    let pods = [
-        ("infer-a", 0..1800, 0, fallen),
-        ("infer-b", 0..1800, 0, fallen),
-    ];
-    let recording = recording(&pods);
-    let early = decide(&past(&[(0, 2), (1200, 1)]), &recording);
-    assert_eq!(
-        early.sync.unwrap_err(),
-        "the recorded values make 2 replicas"
-    );
-    let late = decide(&past(&[(0, 2), (1500, 1)]), &recording);
-    assert_eq!(late.sync.unwrap().1.proposed, Some(1));
-}
-
-#[test]
-fn without_records_of_pods_the_reason_names_the_series() {
-    let decision = decide(&past(&[(0, 2), (1200, 3)]), &recording(&[]));
-    assert!(decision.sync.unwrap_err().contains("kube_pod_status_ready"));
-}
-
-/// A pod that has not been Ready yet has no value of its own, and counts as 0 in a scale-up:
-/// 90 of one pod, and (90 + 0) ÷ 2 = 45 of two, which is within a tenth of 50.
-#[test]
-fn a_pod_that_starts_has_no_value() {
-    let busy: fn(i64) -> f64 = |_| 90.0;
-    let pods = [
-        ("infer-a", 0..1800, 0, busy),
-        ("infer-b", 1000..1800, 1800, busy),
-    ];
-    let recording = recording(&pods);
-    let of = ("Deployment", "infer");
-    let scaled = recording.scaled_pods("ml", of, at(1300));
-    let scaled = scaled
-        .iter()
-        .map(|pod| (&*pod.name, pod.counts, pod.is_ready));
-    let expected = [
-        ("infer-a", PodCounts::Yes, true),
-        ("infer-b", PodCounts::Yes, false),
-    ];
-    assert!(scaled.eq(expected));
-    assert_eq!(recording.scaled_pods("ml", of, at(600)).len(), 1);
-    let past = past(&[(0, 2)]);
-    let recorded = Recorded {
-        hpa: past.hpa.clone(),
-        values: vec![None],
+    assert_eq!(explained(&late, &pods, &Value::Null).unwrap(), "m 90 4 ");
+    let neither = Scrapes {
+        values: [50.0, 50.0],
+        ..GROWN
     };
-    let (_, trace) = &past.syncs(&recorded, &recording, [at(1295), at(1305)])[0];
-    let proposal = Proposal::Replicas {
-        shown: Milli(90_000),
-        replicas: 2,
+    let why = explained(&neither, &pods, &Value::Null).unwrap_err();
+    assert_eq!(why, "the recorded values make 2 replicas");
+    let by_hand = Scrapes {
+        desired: [2.0, 2.0],
+        ..GROWN
     };
-    assert_eq!(trace.metrics[0].proposal, proposal);
+    let why = explained(&by_hand, &pods, &Value::Null).unwrap_err();
+    assert!(why.starts_with("no status with these desired"), "{why}");
 }
 
-/// The value of a metric that is not of GPUs is the one that the controller wrote: 4 waiting
-/// requests for each of two replicas, with a target of 2, ask for 4.
+/// 3 times 2 pods is 6; 0.2 times 4 pods is 0.8, rounded up to 1.
 #[test]
-fn other_metrics_have_the_value_that_the_controller_wrote() {
-    let idle: fn(i64) -> f64 = |_| 0.0;
-    let recording = recording(&[("infer-a", 0..1800, 0, idle), ("infer-b", 0..1800, 0, idle)]);
-    let mut past = past(&[(0, 2), (1200, 3)]);
-    let external = json!({"type": "External", "external": {
-        "metric": {"name": "requests_waiting"},
-        "target": {"type": "AverageValue", "averageValue": "2"},
-    }});
-    let object = json!({"metadata": {"namespace": "ml"}, "spec": {
-        "scaleTargetRef": {"kind": "Deployment", "name": "infer"},
-        "maxReplicas": 3, "metrics": [external],
-    }});
-    let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
-    past.hpa = Hpa::try_from(&object).unwrap();
-    for (written, desired) in [(Some(4.0), Some(3)), (None, None)] {
-        let recorded = Recorded {
-            hpa: past.hpa.clone(),
-            values: vec![written],
+fn what_held_a_change_back_is_named_where_it_can() {
+    let pods = [on_pods()];
+    let steep = Scrapes {
+        values: [50.0, 150.0],
+        ..GROWN
+    };
+    let said = explained(&steep, &pods, &Value::Null).unwrap();
+    assert_eq!(said, "m 150 6 TooManyReplicas");
+    let said = explained(&SHRUNK, &pods, &Value::Null).unwrap();
+    assert_eq!(said, "m 10 1 stabilisation");
+    let at_once = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
+    let why = explained(&SHRUNK, &pods, &at_once).unwrap_err();
+    assert_eq!(why, "the recorded values make 1 replica");
+    let limited = Scrapes {
+        is_limited: true,
+        ..SHRUNK
+    };
+    let said = explained(&limited, &pods, &at_once).unwrap();
+    assert_eq!(said, "m 10 1 ScaleDownLimit");
+}
+
+/// Of 3 pods 2 have a value: (90 + 90 + 0) ÷ 3 = 60, 1.2 times 3 is 3.6, rounded up to 4, and
+/// not 1.8 times 3, which is 6.
+#[test]
+fn pods_that_start_have_no_value() {
+    let starting = Scrapes {
+        ordered: [3.0, 4.0],
+        desired: [3.0, 4.0],
+        current: [3.0, 3.0],
+        ..GROWN
+    };
+    let said = explained(&starting, &[on_pods()], &Value::Null).unwrap();
+    assert_eq!(said, "m 90 4 ");
+}
+
+/// 100 shared by 4 replicas is 25 of 50 for each, and 2 replicas. By 3 replicas it is written as
+/// 33.334, rounded up, and does not make 3.
+#[test]
+fn a_share_of_each_replica_is_that_of_the_replicas_then() {
+    for (from, value) in [(4.0, 25.0), (3.0, 33.334)] {
+        let scrapes = Scrapes {
+            ordered: [from, 2.0],
+            desired: [from, 2.0],
+            current: [from, from],
+            values: [value, value],
+            ..SHRUNK
         };
-        let decision = past.decide(past.rescales()[0], recorded, &recording);
-        let sync = decision.sync.as_ref().ok();
-        assert_eq!(sync.and_then(|(_, trace)| trace.desired), desired);
-        if let Err(why) = decision.sync {
-            assert!(why.starts_with("requests_waiting: no value"), "{why}");
-        }
+        let said = explained(&scrapes, &[external()], &Value::Null).unwrap();
+        assert_eq!(said, format!("m {value} 2 "));
     }
+    let from_none = Scrapes {
+        ordered: [0.0, 1.0],
+        desired: [0.0, 1.0],
+        current: [0.0, 0.0],
+        ..GROWN
+    };
+    let why = explained(&from_none, &[external()], &Value::Null).unwrap_err();
+    assert!(why.contains("its value is not recorded"), "{why}");
+}
+
+#[test]
+fn metrics_of_one_name_have_no_recorded_value() {
+    let why = explained(&GROWN, &[external(), external()], &Value::Null).unwrap_err();
+    assert!(why.contains("its value is not recorded"), "{why}");
 }
