@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Situation;
 use super::hpa::{Metric, MetricSource, MetricTarget};
 use super::pods::PodCounts;
 use super::ratio::{Milli, four_decimals, rounded_up};
+use super::{Situation, counted};
 
 /// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,14 +140,14 @@ fn from_pods(
     let others = values.len() - ready;
     let ignored = of.pods.len() - ready - missing.len() - pending.len();
     let groups = [
-        (ready, "pods with a value"),
-        (others, "values of pods that are not selected"),
-        (missing.len(), "pods without a value"),
-        (pending.len(), "pending pods"),
-        (ignored, "failed or deleted pods"),
+        (ready, "pod", " with a value"),
+        (others, "value", " of pods that are not selected"),
+        (missing.len(), "pod", " without a value"),
+        (pending.len(), "pending pod", ""),
+        (ignored, "failed or deleted pod", ""),
     ];
-    let groups = groups.iter().filter(|(count, _)| *count > 0);
-    let groups = groups.map(|(count, what)| format!("{count} {what}"));
+    let groups = groups.iter().filter(|(count, ..)| *count > 0);
+    let groups = groups.map(|(count, what, more)| counted(*count, what) + more);
     steps.push(groups.collect::<Vec<_>>().join(", "));
     steps.push(say_ratio("the mean", shown, ratio));
     pending.retain(|_| ratio > 1.0);
@@ -187,7 +187,8 @@ fn say_ratio(what: &str, value: i64, ratio: f64) -> String {
 
 fn say_product(ratio: f64, pods: usize, replicas: i32) -> String {
     let ratio = four_decimals(ratio);
-    format!("{ratio} times {pods} pods is {replicas}, rounded up")
+    let pods = counted(pods, "pod");
+    format!("{ratio} times {pods} is {replicas}, rounded up")
 }
 
 /// A target of type `Value`: the ratio multiplies the ready pods.
@@ -232,7 +233,7 @@ fn from_average(
     }
     let (total, wanted) = (value as f64, value as f64 / target.0 as f64);
     let ratio = total / (target.0 as f64 * f64::from(divisor));
-    let what = format!("the value, shared by {divisor} replicas,");
+    let what = format!("the value, shared by {},", counted(divisor, "replica"));
     steps.push(say_ratio(&what, value, wanted));
     // The controller writes the smallest number for an infinite mean.
     let shown = match divisor {

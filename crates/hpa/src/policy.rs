@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Situation;
 use super::behavior::{ScalingPolicy, ScalingRules, Select};
 use super::ratio::rounded_up;
 use super::stabilise::PastReplicas;
+use super::{Situation, counted};
 
 /// Without `behavior`, a scale-up to this number of replicas is always allowed.
 const FREE_REPLICAS: i32 = 4;
@@ -100,9 +100,12 @@ fn rate(rules: &ScalingRules, up: bool, of: &Situation<'_>, steps: &mut Vec<Stri
             (false, true) => start.wrapping_add(value),
             (false, false) => start.wrapping_sub(value),
         };
-        let unit = if percent { "%" } else { "pods" };
+        let change = match percent {
+            true => format!("{value} %"),
+            false => counted(value, "pod"),
+        };
         steps.push(format!(
-            "policy {value} {unit} in {period} s: from {start} at its start to {end}"
+            "policy {change} in {period} s: from {start} at its start to {end}"
         ));
         end
     });

@@ -135,3 +135,36 @@ async fn an_object_that_does_not_exist_is_no_object_without_a_value() {
     assert_eq!(failure.to_string(), "Pod ml/gone does not exist");
     assert_eq!(failure.exit_code(), 1);
 }
+
+#[tokio::test]
+async fn an_object_has_the_forms_of_kubectl_and_an_autoscaler_no_metric() {
+    let run = async |words: &[&str]| {
+        let words = ["explain"].iter().chain(words);
+        let args = Explain::try_parse_from(words).unwrap().args;
+        explain::run(args).await.unwrap_err().to_string()
+    };
+    for (words, said) in [
+        (&["hpa", "ml/infer", "m"][..], "takes no METRIC"),
+        (&["hpa/infer", "m"], "takes no METRIC"),
+        (
+            &["pod/a", "--last", "1h"],
+            "--last lists changes of an autoscaler",
+        ),
+        (&["pod"], "name the object"),
+    ] {
+        let failure = run(words).await;
+        assert!(failure.contains(said), "{words:?}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_does_not_exist_is_named_with_its_namespace() {
+    let kube = FakeKube::start().await;
+    let cluster = recorded(&kube).await;
+    let found = explain::hpa::Decision::of(&cluster, ("ml", "gone")).await;
+    let said = found.unwrap_err().to_string();
+    assert!(
+        said.contains("gone does not exist in namespace ml: give -n"),
+        "{said}"
+    );
+}

@@ -84,7 +84,7 @@ fn the_steps_read_as_sentences() {
     assert_eq!(
         trace.metrics[0].steps,
         [
-            "3 pods with a value, 1 pods without a value",
+            "3 pods with a value, 1 pod without a value",
             "the mean is 66.666, 1.3333 of the target",
             "with 0 for each missing and 0 for each pending pod the mean is 50, 1 of the target",
             "within the tolerance, 0.9–1.1: no change",

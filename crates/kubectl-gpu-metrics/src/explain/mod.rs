@@ -38,9 +38,10 @@ use super::values::{EXTERNAL, of_object};
   kubectl gpu-metrics explain hpa ml/train --last 12h
   kubectl gpu-metrics explain deploy ml/train --at 2026-01-02T03:12:00Z")]
 pub struct ExplainArgs {
-    /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`
+    /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa` or `external`; also KIND/NAME
     kind: String,
     /// Object, or the metric for `external`: NAMESPACE/NAME or NAME
+    #[arg(default_value = "", hide_default_value = true)]
     name: String,
     /// Metric [default: gpu_memory_utilization]
     metric: Option<String>,
@@ -70,8 +71,13 @@ pub struct ExplainArgs {
 
 /// Prints why a value, or the decision of an autoscaler, is what it is.
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
+    let args = args.split()?;
     let known = kinds::known().of_request(&args.kind).cloned();
     let is_autoscaler = known.as_ref().is_some_and(|it| *it.plural == *AUTOSCALERS);
+    if args.metric.is_some() && is_autoscaler {
+        let how = "explain hpa takes no METRIC: it explains all metrics of the autoscaler";
+        return Err(Failure::Usage(how.to_owned()));
+    }
     if args.last.is_some() && !is_autoscaler {
         let how = "--last lists changes of an autoscaler: write explain hpa NAMESPACE/NAME";
         return Err(Failure::Usage(how.to_owned()));
@@ -163,6 +169,21 @@ async fn read(
 }
 
 impl ExplainArgs {
+    /// `KIND/NAME METRIC` as `KIND NAME METRIC`.
+    fn split(mut self) -> Result<Self, Failure> {
+        if let Some((kind, name)) = self.kind.split_once('/') {
+            let metric = std::mem::replace(&mut self.name, name.to_owned());
+            self.kind = kind.to_owned();
+            self.metric = self.metric.or(Some(metric).filter(|it| !it.is_empty()));
+        }
+        match self.name.is_empty() {
+            true => Err(Failure::Usage(
+                "name the object: explain KIND NAME".to_owned(),
+            )),
+            false => Ok(self),
+        }
+    }
+
     fn print(&self, document: &Document) -> Result<(), Failure> {
         let layout = Layout {
             title: true,

@@ -71,7 +71,13 @@ pub(super) async fn autoscaler(
 ) -> Result<(Hpa, ControllerFlags), Failure> {
     let base = paths::autoscalers(Some(namespace));
     let object = cluster.read(&format!("{base}/{}", encode(name))).await;
-    let object: HorizontalPodAutoscaler = object.map_err(|error| failure(&error))?;
+    let object: HorizontalPodAutoscaler = object.map_err(|error| match error {
+        CallError::NotFound(_) => Failure::Failed(format!(
+            "HorizontalPodAutoscaler {name} does not exist in namespace {namespace}: give -n \
+             NAMESPACE or NAMESPACE/NAME"
+        )),
+        error => failure(&error),
+    })?;
     let hpa = Hpa::try_from(&object).map_err(Failure::Failed)?;
     let minor = paths::minor_version(&cluster.client).await;
     Ok((hpa, flags.or_defaults(minor.unwrap_or(hpa::NEWEST))))
