@@ -225,8 +225,8 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let (servers, targets) = deploy(&lab);
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url.clone());
-    let (_, of_amd) = AMD_RULES.split_once("rules:\n").unwrap();
-    lab.reconfigure(&format!("{CONFIG}{PRESETS}{of_amd}"));
+    let (_, rules) = AMD_RULES.split_once("rules:\n").unwrap();
+    lab.reconfigure(&format!("{CONFIG}{PRESETS}{rules}"));
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);
     of_amd(&lab, &servers.triton[0]);
