@@ -178,7 +178,8 @@ impl ExplainArgs {
         }
         match self.name.is_empty() {
             true => Err(Failure::Usage(
-                "name the object: explain KIND NAME".to_owned(),
+                "no object is named\n\nUsage: kubectl gpu-metrics explain KIND NAME [METRIC]"
+                    .to_owned(),
             )),
             false => Ok(self),
         }
