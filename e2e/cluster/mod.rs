@@ -17,6 +17,7 @@ mod outages;
 mod page;
 mod presets;
 mod proxy;
+mod rescales;
 mod rolling;
 mod rotations;
 mod scaling;

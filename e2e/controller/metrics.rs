@@ -59,38 +59,14 @@ impl Metrics {
         })
     }
 
-    /// Serves for the Service `metrics/metrics`. Returns the port and the authority of the
-    /// certificate.
+    /// Serves as [`serve`] does.
     pub(super) async fn serve(self: &Arc<Self>) -> (u16, CertificateAuthority) {
-        let authority = authority("metrics");
-        let issued = serving(&authority, &["metrics.metrics.svc"]);
-        let chain = CertificateDer::from_pem_slice(issued.cert.pem().as_bytes()).unwrap();
-        let key = issued.signing_key.serialize_pem();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let config = ServerConfig::builder().with_no_client_auth();
-        let config = config.with_single_cert(vec![chain], key).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
         let shared = Arc::clone(self);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else {
-                        return;
-                    };
-                    let service = service_fn(move |request| {
-                        let shared = Arc::clone(&shared);
-                        async move { Ok::<_, Infallible>(shared.respond(request).await) }
-                    });
-                    let server = hyper::server::conn::http1::Builder::new();
-                    // An error here means that the client disconnected.
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
-        });
-        (port, authority)
+        serve(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { shared.respond(request).await }
+        })
+        .await
     }
 
     /// Whether all syncs of a situation have their results.
@@ -106,10 +82,8 @@ impl Metrics {
 
     async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().to_string();
-        let (plain, _) = path.split_once('?').unwrap_or((&path, ""));
-        let parts: Vec<&str> = plain.trim_matches('/').split('/').collect();
-        let [_, group, _, "namespaces", namespace, .., last] = parts[..] else {
-            return reply(200, &json!({"kind": "APIResourceList", "resources": []}));
+        let Some([group, namespace, last]) = question(&path) else {
+            return no_resources();
         };
         let Some(situation) = self.situations.get(namespace) else {
             return reply(404, &json!({}));
@@ -146,8 +120,65 @@ impl Metrics {
     }
 }
 
+/// Serves for the Service `metrics/metrics`. Returns the port and the authority of the
+/// certificate.
+pub(crate) async fn serve<F>(
+    respond: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> (u16, CertificateAuthority)
+where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let authority = authority("metrics");
+    let issued = serving(&authority, &["metrics.metrics.svc"]);
+    let chain = CertificateDer::from_pem_slice(issued.cert.pem().as_bytes()).unwrap();
+    let key = issued.signing_key.serialize_pem();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![chain], key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, respond) = (acceptor.clone(), respond.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let service = service_fn(move |request| {
+                    let responded = respond(request);
+                    async move { Ok::<_, Infallible>(responded.await) }
+                });
+                let server = hyper::server::conn::http1::Builder::new();
+                // An error here means that the client disconnected.
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    (port, authority)
+}
+
+/// The group, namespace and metric or resource of a question; `None`: it is none.
+pub(crate) fn question(path: &str) -> Option<[&str; 3]> {
+    let (plain, _) = path.split_once('?').unwrap_or((path, ""));
+    let parts: Vec<&str> = plain.trim_matches('/').split('/').collect();
+    let [_, group, _, "namespaces", namespace, .., last] = parts[..] else {
+        return None;
+    };
+    Some([group, namespace, last])
+}
+
+/// The answer to what is no question for a metric.
+pub(crate) fn no_resources() -> Response<Full<Bytes>> {
+    reply(200, &json!({"kind": "APIResourceList", "resources": []}))
+}
+
 /// The answer in the form of its API.
-fn body(group: &str, (namespace, metric): (&str, &str), answer: &Value) -> Response<Full<Bytes>> {
+pub(crate) fn body(
+    group: &str,
+    (namespace, metric): (&str, &str),
+    answer: &Value,
+) -> Response<Full<Bytes>> {
     if let Some(message) = answer["failed"].as_str() {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure",

@@ -4,12 +4,13 @@
 //! The targets are objects of a CustomResourceDefinition and the pods run nowhere, so that
 //! replicas, readiness and phases are exactly those of a situation.
 
-mod metrics;
+pub(crate) mod metrics;
 mod situations;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use futures_util::stream::{self, StreamExt as _};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -70,21 +71,7 @@ async fn the_controller_writes_what_is_recorded() {
     let api = ApiClient::of(plane.kubeconfig());
     let situations: Vec<_> = situations::all().into_iter().map(Arc::new).collect();
     let metrics = Metrics::new(api.clone(), &situations);
-    let (port, authority) = metrics.serve().await;
-    plane.kubectl(&["create", "namespace", "metrics"]);
-    let bundle = json!(k8s_openapi::ByteString(
-        authority.certificate_pem().into_bytes()
-    ));
-    plane.register(&APISERVICES, ("metrics", "metrics"), port, &bundle);
-    for name in APISERVICES {
-        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
-        let available = r#""type":"Available","status":"True""#;
-        api.until(&path, |reply| {
-            reply.body.replace(' ', "").contains(available)
-                || reply.body.contains("all checks passed")
-        })
-        .await;
-    }
+    register(&plane, &api, metrics.serve().await).await;
     let made = situations.iter().map(|it| make(&api, it));
     stream::iter(made)
         .buffer_unordered(SIDE_BY_SIDE)
@@ -116,6 +103,28 @@ async fn the_controller_writes_what_is_recorded() {
     match std::env::var_os("RECORDED") {
         Some(path) => std::fs::write(root().join(path), text).unwrap(),
         None => assert_eq!(situations_of(&text), situations_of(RECORDED)),
+    }
+}
+
+/// Registers a metrics server on a port, and waits until kube-apiserver uses it.
+pub(crate) async fn register(
+    plane: &ControlPlane,
+    api: &ApiClient,
+    (port, authority): (u16, CertificateAuthority),
+) {
+    plane.kubectl(&["create", "namespace", "metrics"]);
+    let bundle = json!(k8s_openapi::ByteString(
+        authority.certificate_pem().into_bytes()
+    ));
+    plane.register(&APISERVICES, ("metrics", "metrics"), port, &bundle);
+    for name in APISERVICES {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let available = r#""type":"Available","status":"True""#;
+        api.until(&path, |reply| {
+            reply.body.replace(' ', "").contains(available)
+                || reply.body.contains("all checks passed")
+        })
+        .await;
     }
 }
 
