@@ -11,6 +11,7 @@ mod gpus;
 mod install;
 mod keda;
 pub(crate) mod lab;
+mod leaders;
 mod manual;
 pub(crate) mod memory;
 mod outages;
