@@ -14,6 +14,7 @@ use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, on_pods};
 use crate::chart::root;
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
+use crate::manual;
 use crate::program::{eventually, found_if, in_time, ok_if};
 use crate::prometheus::{Storage, Store};
 use crate::stub::Stub;
@@ -36,6 +37,9 @@ const TRITON: &str = include_str!("../presets/triton.prom");
 const PICKER: &str = include_str!("../presets/endpoint-picker.prom");
 const FLOW_CONTROL: &str = include_str!("../presets/endpoint-picker-flow.prom");
 const AMD: &str = include_str!("../presets/amd.prom");
+/// The queue of a frontend of NVIDIA Dynamo, with the label that its operator's PodMonitor adds.
+const DYNAMO: &str =
+    "dynamo_frontend_queued_requests{dynamo_namespace=\"default-graph\",model=\"m\"} 3\n";
 const AMD_RULES: &str = include_str!("../../docs/amd.yaml");
 const PICKER_OLD: &str = include_str!("../presets/endpoint-picker-1.4.prom");
 
@@ -48,6 +52,9 @@ sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="1"} 4
 sglang:num_queue_reqs{priority="1",pp_rank="0",tp_rank="1"} 4
 sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0",dp_rank="1"} 3
 "#;
+
+/// The section of the manual with the rule for Dynamo.
+const OPERATORS: &str = "llm-d, KServe, Dynamo and sets with leaders";
 
 /// A recorded text, in which the numbers of these series replace those of an idle server.
 fn with(text: &str, numbers: &[(&str, &str)]) -> String {
@@ -210,6 +217,7 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
             ..target(TEAM, &servers.sglang[1], ranks)
         },
         target(TEAM, &servers.triton[0], with(TRITON, &pending)),
+        target(TEAM, "frontend", DYNAMO.to_owned()),
         target(TEAM, "picker", PICKER.to_owned() + FLOW_CONTROL),
         target("default", "picker", PICKER_OLD.to_owned()),
         target("kube-system", "picker", with(PICKER_OLD, &none_ready)),
@@ -226,11 +234,18 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url.clone());
     let (_, rules) = AMD_RULES.split_once("rules:\n").unwrap();
-    lab.reconfigure(&format!("{CONFIG}{PRESETS}{rules}"));
+    let of_manual = manual::texts("docs/recipes.md", OPERATORS, "yaml");
+    let external = of_manual.iter().find(|it| it.starts_with("externalRules:"));
+    let external = external.unwrap();
+    lab.reconfigure(&format!("{CONFIG}{PRESETS}{rules}{external}"));
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);
     of_amd(&lab, &servers.triton[0]);
     of_pools(&lab);
+    let queue =
+        "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/dynamo_frontend_queued_requests";
+    let of_graph = format!("{queue}?labelSelector=dynamo_namespace%3Ddefault-graph");
+    lab.await_values(&of_graph, 1, "3");
     keys_of_gpu_metrics_are_refused(&lab);
 
     // Seven requests wait for two pods, whose GPUs have little to do.
