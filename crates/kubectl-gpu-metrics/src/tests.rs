@@ -150,7 +150,7 @@ async fn an_object_has_the_forms_of_kubectl_and_an_autoscaler_no_metric() {
             &["pod/a", "--last", "1h"],
             "--last lists changes of an autoscaler",
         ),
-        (&["pod"], "name the object"),
+        (&["pod"], "no object is named"),
     ] {
         let failure = run(words).await;
         assert!(failure.contains(said), "{words:?}: {failure}");
