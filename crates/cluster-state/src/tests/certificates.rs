@@ -52,6 +52,19 @@ async fn the_first_pass_makes_registers_and_serves_a_certificate() {
 }
 
 #[tokio::test]
+async fn a_certificate_is_replaced_after_sixty_days_and_the_authority_stays() {
+    let (world, mut replica) = scene().await;
+    let leaf = replica.leaf();
+    replica.pass(start() + DAY * 59).await;
+    assert_eq!(replica.leaf(), leaf);
+    let now = start() + DAY * 61;
+    replica.pass(now).await;
+    assert_ne!(replica.leaf(), leaf);
+    world.verify(&[replica], now);
+    assert_eq!(world.writes(), (1, 1));
+}
+
+#[tokio::test]
 async fn a_deleted_secret_gives_every_replica_another_authority_in_its_next_pass() {
     let (world, mut replica) = scene().await;
     let mut second = TestReplica::new(&world);
