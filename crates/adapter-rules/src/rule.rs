@@ -45,12 +45,12 @@ impl Rule {
         query.map_or_else(Arc::default, |query| Arc::clone(&query.text))
     }
 
-    /// `metricsQuery` for a request with this matcher; empty if it has none.
+    /// `metricsQuery` for a request with this matcher, or without any; empty if it has none.
     #[must_use]
-    pub fn example(&self, matcher: &str) -> String {
+    pub fn example(&self, matcher: Option<&str>) -> String {
         let values = QueryValues {
             series: "series",
-            matchers: vec![matcher.to_owned()],
+            matchers: matcher.map(str::to_owned).into_iter().collect(),
             group_by: vec!["label".to_owned()],
             ..QueryValues::default()
         };

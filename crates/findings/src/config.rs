@@ -76,23 +76,33 @@ pub fn rule(object: &str, rule: &Rule, is_external: bool) -> Vec<Finding> {
     let warnings = warnings.map(|(_, message, remedy)| {
         warning(object, &format!("{place}: {message}")).with_remedy(remedy)
     });
-    unparsable(object, rule)
+    unparsable(object, rule, is_external)
         .into_iter()
         .chain(warnings)
         .collect()
 }
 
 /// A query that Prometheus refuses.
-fn unparsable(object: &str, rule: &Rule) -> Option<Finding> {
-    let example = rule.example(MATCHER);
-    let queries = [
-        ("seriesQuery", &rule.series_query),
-        ("metricsQuery", &example),
-    ];
-    queries.into_iter().find_map(|(key, query)| {
+fn unparsable(object: &str, rule: &Rule, is_external: bool) -> Option<Finding> {
+    let of_one = rule.example(Some(MATCHER));
+    let of_all = match is_external && !rule.namespaced {
+        true => rule.example(None),
+        false => String::new(),
+    };
+    let empty =
+        " when a request has no selector, because <<.LabelMatchers>> is empty then: put it last";
+    let mut queries = [
+        ("seriesQuery", &rule.series_query, ""),
+        ("metricsQuery", &of_one, ""),
+        ("metricsQuery", &of_all, empty),
+    ]
+    .into_iter();
+    queries.find_map(|(key, query, when)| {
         let fault = fault(query)?;
-        let place = format!("{}.{key}", rule.place);
-        let message = format!("{place}: Prometheus refuses the query: {fault}");
+        let message = format!(
+            "{}.{key}: Prometheus refuses the query: {fault}{when}",
+            rule.place
+        );
         Some(warning(object, &message).with_severity(Severity::Error))
     })
 }

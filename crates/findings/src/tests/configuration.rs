@@ -128,6 +128,10 @@ fn gm601_is_about_queries_that_prometheus_refuses_and_counters_as_they_are() {
     let sum = "sum(<<.Series>>{<<.LabelMatchers>>})";
     let rate = "sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m]))";
     for ((list, rule), says) in [
+        (
+            external(after, false),
+            "a comma follows { when a request has no selector",
+        ),
         (external(after, true), ""),
         (external(before, false), ""),
         (custom("a", after), ""),
