@@ -59,7 +59,7 @@ pub(crate) struct Row {
 
 /// The devices that count, each with its rows: a GPU beside its MIG instances is counted by
 /// these. The devices of a GPU are adjacent.
-pub(crate) fn counted(rows: &BTreeMap<Holding, Row>) -> Vec<Vec<(&Holding, &Row)>> {
+pub(crate) fn counted_devices(rows: &BTreeMap<Holding, Row>) -> Vec<Vec<(&Holding, &Row)>> {
     let rows: Vec<(&Holding, &Row)> = rows.iter().collect();
     let mut counted = Vec::new();
     for gpu in rows.chunk_by(|(a, _), (b, _)| a.device.uuid == b.device.uuid) {

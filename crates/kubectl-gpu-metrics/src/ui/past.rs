@@ -19,7 +19,7 @@ use crate::document::cell::{Cell, Object, Reference, Unit};
 use crate::document::series::{Line, Series};
 use crate::document::{Block, Document, Fact, Severity};
 use crate::history::History;
-use crate::history::devices::{Holding, Reading, Row, counted};
+use crate::history::devices::{Holding, Reading, Row, counted_devices};
 use crate::history::owners::{Named, Owners};
 use crate::history::period::Period;
 use crate::usage::tally::{GpuHours, at_instants};
@@ -255,7 +255,7 @@ fn ends(period: Period) -> [Timestamp; 2] {
 /// The sum over devices, or over GPUs, at each instant; each counts once. With an invalid value,
 /// the sum is unknown.
 fn totals(rows: &BTreeMap<Holding, Row>, length: usize, by_gpu: bool) -> Vec<Option<f64>> {
-    let devices = counted(rows);
+    let devices = counted_devices(rows);
     let parts = devices.chunk_by(|a, b| by_gpu && a[0].0.device.uuid == b[0].0.device.uuid);
     let parts: Vec<_> = parts.collect();
     let sum = |place: usize| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpu_metrics::line::Device;
 
-use crate::history::devices::{Holding, Reading, Row, counted};
+use crate::history::devices::{Holding, Reading, Row, counted_devices};
 use crate::history::owners::Named;
 use crate::history::period::Period;
 
@@ -105,7 +105,7 @@ impl Tally {
 
     /// Adds the rows of a slice.
     pub(crate) fn take(&mut self, rows: &BTreeMap<Holding, Row>, range: Range<usize>) {
-        for device in counted(rows) {
+        for device in counted_devices(rows) {
             self.add_device(&device, range.start);
         }
     }
@@ -228,7 +228,7 @@ impl Usage {
 /// What was held at each instant of a slice, in GPUs; `None`: no series was there.
 pub(crate) fn at_instants(rows: &BTreeMap<Holding, Row>, length: usize) -> Vec<Option<GpuHours>> {
     let mut sums = vec![None; length];
-    for device in counted(rows) {
+    for device in counted_devices(rows) {
         let share = share(&device[0].0.device, device[0].1.model.as_deref());
         for (place, sum) in sums.iter_mut().enumerate() {
             let there = device.iter().filter(|(_, row)| is_there(row, place));
