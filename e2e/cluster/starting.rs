@@ -9,8 +9,9 @@ use super::workload::on_pods;
 /// The time from the start of a pod to its readiness.
 const LOADING: Duration = Duration::from_secs(12);
 
-/// The demand, in percent of a GPU. With a target of 50 it needs four pods.
-const DEMAND: u32 = 160;
+/// The demand, in percent of a GPU. With a target of 50 it needs four pods: three are beyond the
+/// tolerance.
+const DEMAND: u32 = 188;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_load_a_model_cause_no_further_pods() {
@@ -34,7 +35,7 @@ async fn pods_that_load_a_model_cause_no_further_pods() {
 /// The sizes that an autoscaler sets until all pods are Ready for some time.
 fn sizes(lab: &Lab) -> Vec<u64> {
     let scaler = Autoscaler::start(lab, 12, &on_pods("gpu_memory_utilization", "50"));
-    scaler.await_seen("40");
+    scaler.await_seen("47");
     let sizes = scaler.sizes();
     println!("sizes for the manual: {sizes:?}");
     scaler.end();
