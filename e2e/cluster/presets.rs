@@ -54,7 +54,7 @@ sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0",dp_rank="1"} 3
 "#;
 
 /// The section of the manual with the rule for Dynamo.
-const OPERATORS: &str = "llm-d, KServe, Dynamo and sets with leaders";
+pub(super) const OPERATORS: &str = "llm-d, KServe, Dynamo and sets with leaders";
 
 /// A recorded text, in which the numbers of these series replace those of an idle server.
 fn with(text: &str, numbers: &[(&str, &str)]) -> String {
