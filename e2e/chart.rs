@@ -7,6 +7,7 @@ mod certificates;
 mod migration;
 mod monitoring;
 mod objects;
+mod release;
 mod umbrella;
 mod values;
 

@@ -151,12 +151,13 @@ cert-manager, secret (an existing one), arguments (files named there).
 
 {{/* prometheus-adapter's image and versions are never what is run. */}}
 {{- define "gpu-metrics.image" -}}
-{{- $ours := "gpu-metrics-apiserver" -}}
-{{- $repository := .Values.image.repository | default $ours -}}
+{{- /* The workflow of a release replaces this name, and that of image.repository. */ -}}
+{{- $published := "gpu-metrics-apiserver" -}}
+{{- $repository := .Values.image.repository | default $published -}}
 {{- $tag := .Values.image.tag | default "" | toString -}}
 {{- $public := "^(registry\\.k8s\\.io|k8s\\.gcr\\.io)/prometheus-adapter/|^(docker\\.io/)?directxman12/k8s-prometheus-adapter" -}}
 {{- if regexMatch $public $repository -}}
-{{- $repository = $ours -}}
+{{- $repository = $published -}}
 {{- $tag = "" -}}
 {{- else if regexMatch "prometheus-adapter[^/]*$" $repository -}}
 {{- fail (printf "\n\nimage.repository: %s is prometheus-adapter's image: give your copy of this server's, for example --set image.repository=registry.example.com/gpu-metrics-apiserver --set image.tag=%s\n" $repository .Chart.AppVersion) -}}
