@@ -12,6 +12,7 @@ mod process;
 mod programs;
 mod tests;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,7 +59,8 @@ pub(crate) struct ControlPlane {
     /// Behind a lock, because kube-apiserver is restarted while other threads use it.
     parts: Mutex<Parts>,
     etcd_port: u16,
-    port: u16,
+    /// That of kube-apiserver.
+    address: SocketAddr,
     authorities: Authorities,
     kubeconfig: PathBuf,
     credentials: AtomicU32,
@@ -87,17 +89,23 @@ impl Parts {
 impl ControlPlane {
     /// Starts a control plane and waits until it serves.
     pub(crate) fn start(extent: Extent) -> Self {
-        Self::try_start(extent).unwrap_or_else(|error| panic!("{error}"))
+        Self::start_on(Ipv4Addr::LOCALHOST.into(), extent)
     }
 
-    fn try_start(extent: Extent) -> Result<Self, String> {
+    /// Starts one whose kube-apiserver listens on this address, and whose Services have addresses
+    /// of the same family.
+    pub(crate) fn start_on(host: IpAddr, extent: Extent) -> Self {
+        Self::try_start(host, extent).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_start(host: IpAddr, extent: Extent) -> Result<Self, String> {
         let dir = tempfile::Builder::new().prefix("controlplane-").tempdir();
         let dir = dir.map_err(|error| format!("a temporary directory: {error}"))?;
         let watchman = Watchman::post(dir.path())?;
         let authorities = Authorities::write(&dir.path().join("pki"));
-        let (etcd_port, port) = (free_port(), free_port());
+        let (etcd_port, address) = (free_port(), SocketAddr::new(host, free_port()));
         let etcd = programs::etcd(dir.path(), etcd_port)?;
-        let apiserver = programs::apiserver(dir.path(), &authorities, etcd_port, port)?;
+        let apiserver = programs::apiserver(dir.path(), &authorities, etcd_port, address)?;
         let admin = authorities.client("admin", Some("system:masters"));
         let plane = Self {
             parts: Mutex::new(Parts {
@@ -106,7 +114,7 @@ impl ControlPlane {
                 others: Vec::new(),
             }),
             etcd_port,
-            port,
+            address,
             authorities,
             kubeconfig: dir.path().join("admin.kubeconfig"),
             credentials: AtomicU32::new(0),
@@ -214,7 +222,7 @@ impl ControlPlane {
     /// Starts kube-apiserver again at the same address, with the same objects.
     pub(crate) fn start_apiserver(&self) {
         let dir = self.dir.path();
-        let started = programs::apiserver(dir, &self.authorities, self.etcd_port, self.port);
+        let started = programs::apiserver(dir, &self.authorities, self.etcd_port, self.address);
         let started = started.and_then(|part| {
             self.parts().apiserver = Some(part);
             self.await_api()
@@ -292,7 +300,7 @@ impl ControlPlane {
     /// kube-apiserver's port on this machine.
     #[cfg(feature = "bench-peer")]
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// The certificate of the authority that signed kube-apiserver's and its

@@ -1,7 +1,7 @@
 //! A real Prometheus for a test: started on a free port of the loopback
 //! interface, ended on drop.
 
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,9 +65,14 @@ impl Storage {
 
     /// Starts the Prometheus with a configuration in YAML; an empty one scrapes nothing.
     pub(crate) async fn start(self, config: &str) -> Store {
+        self.start_on(Ipv4Addr::LOCALHOST.into(), config).await
+    }
+
+    /// Starts it on another address of this machine.
+    pub(crate) async fn start_on(self, host: IpAddr, config: &str) -> Store {
         let place = self.place;
         let config = place.write("prometheus.yml", config);
-        let address = format!("127.0.0.1:{}", free_port());
+        let address = SocketAddr::new(host, free_port());
         let mut arguments = vec![
             format!("--config.file={}", config.display()),
             format!("--storage.tsdb.path={}", place.path("data").display()),

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use aggregated_apiserver::testing::http_server::serve;
 use bytes::Bytes;
@@ -30,7 +30,18 @@ impl Stub {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_on(Ipv4Addr::LOCALHOST.into(), answer).await
+    }
+
+    /// Starts one on this address.
+    pub(crate) async fn start_on<A, F, B>(host: IpAddr, answer: A) -> Self
+    where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = serve(listener, None, move |request| {
             let answered = answer(request);

@@ -9,6 +9,7 @@ mod crowd;
 mod explaining;
 mod gpus;
 mod install;
+mod ipv6;
 mod keda;
 pub(crate) mod lab;
 mod leaders;

@@ -15,7 +15,7 @@ const APISERVER: [&str; 4] = [
     "kubernetes.default",
     "kubernetes.default.svc",
 ];
-const ADDRESSES: [&str; 2] = ["127.0.0.1", "10.96.0.1"];
+const ADDRESSES: [&str; 3] = ["127.0.0.1", "::1", "10.96.0.1"];
 
 /// The name in `--requestheader-allowed-names`.
 pub(crate) const FRONT_PROXY_CLIENT: &str = "front-proxy-client";

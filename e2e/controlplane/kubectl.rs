@@ -206,7 +206,7 @@ impl ControlPlane {
     pub(super) fn write_kubeconfig(&self, path: &Path, user: &Value) {
         let authority = std::fs::read_to_string(self.ca()).unwrap();
         let cluster = json!({
-            "server": format!("https://127.0.0.1:{}", self.port),
+            "server": format!("https://{}", self.address),
             "certificate-authority-data": data(&authority),
         });
         let config = json!({

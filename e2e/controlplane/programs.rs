@@ -1,5 +1,6 @@
 //! The flags of each program.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,18 +30,24 @@ pub(crate) fn etcd(dir: &Path, port: u16) -> Result<Part, String> {
     start(dir, "etcd", &arguments)
 }
 
-/// kube-apiserver on a port.
+/// kube-apiserver at an address.
 pub(crate) fn apiserver(
     dir: &Path,
     authorities: &Authorities,
     etcd: u16,
-    port: u16,
+    address: SocketAddr,
 ) -> Result<Part, String> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", authorities.path(name).display());
+    let host = address.ip();
+    let services = if host.is_ipv6() {
+        "fd00:10:96::/112"
+    } else {
+        "10.96.0.0/16"
+    };
     let arguments = [
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
-        "--bind-address=127.0.0.1".to_owned(),
-        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--bind-address={host}"),
+        format!("--advertise-address={host}"),
         "--authorization-mode=RBAC".to_owned(),
         file("client-ca-file", "ca.crt"),
         file("tls-cert-file", "apiserver.crt"),
@@ -55,12 +62,12 @@ pub(crate) fn apiserver(
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         file("service-account-key-file", "service-account.pub"),
         file("service-account-signing-key-file", "service-account.key"),
-        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        format!("--service-cluster-ip-range={services}"),
         // kube-apiserver publishes no Endpoints for itself: they may not have loopback addresses.
         "--endpoint-reconciler-type=none".to_owned(),
         // Pods need no token, because they run no program.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
-        format!("--secure-port={port}"),
+        format!("--secure-port={}", address.port()),
     ];
     start(dir, "kube-apiserver", &arguments)
 }
