@@ -193,7 +193,7 @@ impl Reader {
         };
         let mut overrides = Vec::new();
         for (label, entry) in raw.overrides.iter().flatten() {
-            let fault = |message| self.fault(&format!("{field}.overrides.{label}"), None, message);
+            let fault = |what| self.fault(&format!("{field}.overrides.{label:?}"), None, what);
             if !is_label(label) {
                 return Err(fault("is no label of a series"));
             }

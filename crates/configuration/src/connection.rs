@@ -90,9 +90,8 @@ impl Connection {
         }
         for (label, wanted) in self.matchers {
             if !is_label(&label) {
-                let key = format!("prometheus.matchers.{label}");
                 let message = format!("{label:?} is no label name: write one such as cluster");
-                return Err(Problem::at(&key, &wanted, message));
+                return Err(Problem::at("prometheus.matchers", &wanted, message));
             }
             settings.matchers.push((label, wanted.value));
         }

@@ -59,7 +59,7 @@ const FAULTS: &str = r#"
 {seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}
     rules[1].resources.template (line 2, column 61): "<<.Group>>" names no kind
 {seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}
-    rules[1].resources.overrides.pod: has no resource: write one such as pod
+    rules[1].resources.overrides."pod": has no resource: write one such as pod
 "#;
 
 #[test]

@@ -71,7 +71,7 @@ prometheus: {url: 'http://h', headers: {'a b': c}}
 prometheus: {url: 'http://h', headers: {a: "b\n"}}
     prometheus.headers.a: its value is no header value
 prometheus: {url: 'http://h', matchers: {a-b: c}}
-    prometheus.matchers.a-b: "a-b" is no label name
+    prometheus.matchers: "a-b" is no label name
 gpu: {step: often}
     gpu.step: "often" is not a duration
 gpu: {window: 1500ms}
