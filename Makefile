@@ -6,9 +6,10 @@ DENY_VERSION := 0.20.2
 MDBOOK_VERSION := 0.5.4
 # e2e/bench/README.md, "Budgets".
 MOST_MIB := 24
+FUZZ_SECONDS ?= 600
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest fuzz recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -17,7 +18,7 @@ all: lint test
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
-	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers --test data
+	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers --test data --test corpus
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --workspace --test e2e -- --test-threads=4
 	$(CARGO) test --locked --workspace --doc
@@ -25,7 +26,7 @@ test: prerequisites
 # Against stores that Debian does not have, built first; the table of the run
 # goes into e2e/slow/README.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
-test-slow: prerequisites programs stores controlplane helm peer keda test-oldest
+test-slow: prerequisites programs stores controlplane helm peer keda test-oldest fuzz
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 	WORLDS=300 $(CARGO) test --locked -p gpu-metrics --test numbers worlds
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
@@ -36,6 +37,18 @@ test-oldest: prerequisites programs
 	@e2e/controlplane/build.sh oldest
 	KUBEBUILDER_ASSETS=$$(e2e/controlplane/build.sh oldest where) $(CARGO) test --locked --workspace --test e2e -- \
 	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check:: cluster::explaining::
+
+# Searches for inputs that break the checks of fuzz/src, for FUZZ_SECONDS each. A finding goes
+# into fuzz/corpus with its mending.
+fuzz:
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 && command -v c++ >/dev/null || { \
+	  echo "make fuzz: needs rustup toolchain install nightly, cargo install cargo-fuzz, and a C++ compiler"; exit 1; }
+	@cp Cargo.lock fuzz/Cargo.lock
+	@for target in $$(ls fuzz/corpus); do \
+	  mkdir -p target/fuzz/found/$$target; \
+	  $(CARGO) +nightly fuzz run --target-dir target/fuzz $$target target/fuzz/found/$$target fuzz/corpus/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 || exit 1; \
+	done
 
 # What a real kube-controller-manager writes in the situations of e2e/controller, for the
 # tests of hpa and of explain hpa: a minute. Again for each new version of Kubernetes.

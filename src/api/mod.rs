@@ -10,7 +10,7 @@ mod answers;
 mod configured_documents;
 pub mod group;
 mod messages;
-mod params;
+pub mod params;
 pub mod path;
 pub(crate) mod request;
 pub mod router;

@@ -7,16 +7,16 @@ use apimachinery::selector::Selector;
 
 /// The parameters that this server reads.
 #[derive(Debug)]
-pub(crate) struct Params {
-    pub(crate) label_selector: Selector,
-    pub(crate) metric_label_selector: Selector,
+pub struct Params {
+    pub label_selector: Selector,
+    pub metric_label_selector: Selector,
     /// Not parsed, because only lists of pods and nodes support it.
-    pub(crate) field_selector: String,
-    pub(crate) watch: bool,
+    pub field_selector: String,
+    pub watch: bool,
     /// Whether the client requests the explanation of the value instead of the value.
-    pub(crate) explain: bool,
+    pub explain: bool,
     /// The kind of the items of a list of devices.
-    pub(crate) by: Option<String>,
+    pub by: Option<String>,
 }
 
 impl Params {
@@ -24,7 +24,7 @@ impl Params {
     ///
     /// Fails for an invalid selector. A selector that cannot be decoded is invalid; Go drops it,
     /// and answers with more objects.
-    pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
+    pub fn parse(query: Option<&str>) -> Result<Self, String> {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         let pairs: Vec<_> = pairs.collect();
         let first = |name| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1);

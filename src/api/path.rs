@@ -135,7 +135,7 @@ impl ResourceTarget {
 
 impl ApiTarget {
     /// [`ResourceTarget::access`]; `None`: the path is reviewed as a non-resource.
-    pub(crate) fn access(&self, watch: bool) -> Option<Access> {
+    pub fn access(&self, watch: bool) -> Option<Access> {
         match self {
             Self::Resource(target) => Some(target.access(watch)),
             _ => None,
@@ -147,7 +147,7 @@ impl ApiTarget {
 ///
 /// # Errors
 /// When it is malformed (400) or has no target (404).
-pub(crate) fn parse(raw: &str) -> Result<ApiTarget, Refusal> {
+pub fn parse(raw: &str) -> Result<ApiTarget, Refusal> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }

@@ -130,11 +130,4 @@ proptest! {
         let selector = parse(&texts.join(" , "));
         prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
     }
-
-    #[test]
-    fn no_text_makes_the_parser_panic(text in prop_oneof![".*", "[ax/=!(),<> in.-]{0,24}"]) {
-        if let Ok(selector) = Selector::parse(&text) {
-            prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
-        }
-    }
 }

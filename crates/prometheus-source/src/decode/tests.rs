@@ -199,11 +199,6 @@ fn parsed(batch: &Batch) -> Vec<(Value, Vec<(i64, f64)>)> {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = run_bytes(&bytes);
-    }
-
-    #[test]
     fn a_cut_or_damaged_answer_never_panics_and_leaves_no_series(cut in 0_usize..400, at in 0_usize..400, byte in any::<u8>()) {
         let body = matrix(r#"[{"metric":{"__name__":"X","pod":"é\n"},"values":[[1700000000.123,"46"],[1,"NaN"]],"histograms":null}]"#).into_bytes();
         let short = &body[..cut.min(body.len() - 1)];

@@ -1,7 +1,7 @@
 //! Arbitrary queries and searches for series, as prometheus-adapter's rules need
 //! them.
 
-mod elements;
+pub(crate) mod elements;
 
 use std::collections::HashMap;
 use std::sync::Arc;

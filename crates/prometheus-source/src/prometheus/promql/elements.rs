@@ -61,8 +61,8 @@ struct Element {
 
 /// The result of a query at one time.
 #[derive(Debug, Default)]
-pub(super) struct Samples {
-    pub(super) samples: Vec<VectorSample>,
+pub(crate) struct Samples {
+    pub(crate) samples: Vec<VectorSample>,
     /// The elements that are no objects: the time and the value of a scalar.
     of_scalar: Vec<Value>,
 }
@@ -104,7 +104,7 @@ impl Elements for Samples {
 
 /// The shapes of series, each with the place of its last series.
 #[derive(Debug, Default)]
-pub(super) struct Shapes {
+pub(crate) struct Shapes {
     shapes: HashMap<Shape, usize>,
     series: usize,
     bytes: usize,
@@ -137,7 +137,7 @@ impl Elements for Shapes {
 
 impl Shapes {
     /// The shapes in the order of the last series of each.
-    pub(super) fn in_order(self) -> Arc<[Shape]> {
+    pub(crate) fn in_order(self) -> Arc<[Shape]> {
         let mut shapes: Vec<(Shape, usize)> = self.shapes.into_iter().collect();
         shapes.sort_by_key(|(_, place)| *place);
         shapes.into_iter().map(|(shape, _)| shape).collect()
