@@ -5,18 +5,17 @@
 use serde_json::{Value, json};
 
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
-use super::presets::OPERATORS;
+use super::operators::block;
 use super::workload::{behavior, on_object, on_pods, target};
 use crate::controlplane::ControlPlane;
-use crate::manual;
 use crate::program::{eventually, ok_if};
 use crate::prometheus::{Storage, Store};
 
-const GROUP: &str = "leaderworkerset.x-k8s.io";
+const GROUP: &str = "leaderworkerset.x-k8s.io/v1";
 const SET: &str = "leaderworkersets.leaderworkerset.x-k8s.io";
 
-/// The group of sets with roles (kubernetes-sigs/lws v0.10.0, `api/disaggregatedset/v1`).
-const ROLES_GROUP: &str = "disaggregatedset.x-k8s.io";
+/// The group of sets with roles (kubernetes-sigs/lws v0.10.0, `api/disaggregatedset`).
+const ROLES_GROUP: &str = "disaggregatedset.x-k8s.io/v1";
 const ROLES_SET: &str = "disaggregatedsets.disaggregatedset.x-k8s.io";
 const SCALER: &str = "disaggregatedsetrolescalers.disaggregatedset.x-k8s.io";
 
@@ -26,7 +25,8 @@ const OF_ROLE: &str = "disaggregatedset.x-k8s.io/role";
 const PLACE: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 
 /// Defines a kind without the schema of the upstream definition, with its scale.
-fn define(plane: &ControlPlane, (group, kind): (&str, &str), selector: &str) {
+pub(super) fn define(plane: &ControlPlane, (group, kind): (&str, &str), selector: &str) {
+    let (group, version) = group.split_once('/').unwrap();
     let singular = kind.to_lowercase();
     let plural = format!("{singular}s");
     let name = format!("{plural}.{group}");
@@ -39,7 +39,7 @@ fn define(plane: &ControlPlane, (group, kind): (&str, &str), selector: &str) {
             "group": group, "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": singular},
             "versions": [{
-                "name": "v1", "served": true, "storage": true,
+                "name": version, "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
                 "subresources": {"scale": {
                     "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
@@ -51,10 +51,10 @@ fn define(plane: &ControlPlane, (group, kind): (&str, &str), selector: &str) {
     plane.kubectl(&["wait", "--for=condition=Established", "crd", &name]);
 }
 
-/// An object of one of the kinds, and its owner.
-fn object((group, kind): (&str, &str), name: &str, owner: Option<&Value>) -> Value {
+/// An object of such a kind with one replica, and its owner.
+pub(super) fn object((group, kind): (&str, &str), name: &str, owner: Option<&Value>) -> Value {
     json!({
-        "apiVersion": format!("{group}/v1"), "kind": kind,
+        "apiVersion": group, "kind": kind,
         "metadata": {
             "name": name, "namespace": TEAM,
             "ownerReferences": owner.map(|owner| [reference(owner)]),
@@ -142,8 +142,7 @@ async fn a_set_with_a_leader_scales_by_the_gpus_of_all_its_pods() {
     lab.gpus.work(40);
     lab.await_values(&sum_of(SET, "llama"), 1, "120");
 
-    let api_version = format!("{GROUP}/v1");
-    let described = json!({"apiVersion": api_version, "kind": "LeaderWorkerSet", "name": "llama"});
+    let described = json!({"apiVersion": GROUP, "kind": "LeaderWorkerSet", "name": "llama"});
     let average = target("AverageValue", "100");
     lab.plane.apply(&json!({
         "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -224,9 +223,7 @@ async fn a_role_of_a_set_scales_by_the_gpus_of_its_leaders_and_workers() {
     }
 
     // The scaler's pods are the leaders.
-    let pages = manual::texts("docs/recipes.md", OPERATORS, "yaml");
-    let page = pages.iter().find(|it| it.contains("RoleScaler")).unwrap();
-    let page = page.replace("\"400\"", "\"100\"");
+    let page = block("kind: DisaggregatedSetRoleScaler").replace("\"400\"", "\"100\"");
     let mut spec: Value = serde_saphyr::from_str(&page).unwrap();
     spec["maxReplicas"] = json!(4);
     spec["behavior"] = behavior(std::time::Duration::ZERO);

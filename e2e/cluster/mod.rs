@@ -15,6 +15,7 @@ pub(crate) mod lab;
 mod leaders;
 mod manual;
 pub(crate) mod memory;
+mod operators;
 mod outages;
 mod page;
 mod presets;

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::check_diagnosis::await_finding;
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
+use super::operators;
 use super::workload::{deployment, on_pods};
 use crate::chart::root;
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
-use crate::manual;
 use crate::program::{eventually, found_if, in_time, ok_if};
 use crate::prometheus::{Storage, Store};
 use crate::stub::Stub;
@@ -52,9 +52,6 @@ sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="1"} 4
 sglang:num_queue_reqs{priority="1",pp_rank="0",tp_rank="1"} 4
 sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0",dp_rank="1"} 3
 "#;
-
-/// The section of the manual with the rule for Dynamo.
-pub(super) const OPERATORS: &str = "llm-d, KServe, Dynamo and sets with leaders";
 
 /// A recorded text, in which the numbers of these series replace those of an idle server.
 fn with(text: &str, numbers: &[(&str, &str)]) -> String {
@@ -193,7 +190,8 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
     // The names that Ray Serve gives.
     let of_ray = with(VLLM, &new).replace("vllm:", "ray_vllm_");
     let ranks = SGLANG_IDLE.to_owned() + SGLANG_RANKS;
-    let ranks = with(&ranks, &[("sglang:token_usage", "0.5")]);
+    // Its router writes underscores.
+    let ranks = with(&ranks, &[("sglang:token_usage", "0.5")]).replace("sglang:", "sglang_");
     let pending = [("nv_inference_pending_request_count", "3")];
     let none_ready = [("inference_pool_ready_pods", "0")];
     let target = |namespace, pod: &str, text: String| Target {
@@ -234,18 +232,12 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url.clone());
     let (_, rules) = AMD_RULES.split_once("rules:\n").unwrap();
-    let of_manual = manual::texts("docs/recipes.md", OPERATORS, "yaml");
-    let external = of_manual.iter().find(|it| it.starts_with("externalRules:"));
-    let external = external.unwrap();
+    let external = operators::block("externalRules:");
     lab.reconfigure(&format!("{CONFIG}{PRESETS}{rules}{external}"));
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);
     of_amd(&lab, &servers.triton[0]);
     of_pools(&lab);
-    let queue =
-        "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/dynamo_frontend_queued_requests";
-    let of_graph = format!("{queue}?labelSelector=dynamo_namespace%3Ddefault-graph");
-    lab.await_values(&of_graph, 1, "3");
     keys_of_gpu_metrics_are_refused(&lab);
 
     // Seven requests wait for two pods, whose GPUs have little to do.
@@ -253,6 +245,7 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let queue = on_pods("vllm_requests_waiting", "2");
     lab.autoscale(8, &json!([queue, on_pods("gpu_memory_utilization", "60")]));
     lab.await_replicas(4);
+    operators::scale_by_the_manual(&lab);
     a_preset_without_series_names_another_spelling(&mut lab).await;
 }
 
