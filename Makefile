@@ -9,7 +9,7 @@ MOST_MIB := 24
 FUZZ_SECONDS ?= 600
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest fuzz recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest fuzz recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line tables docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -169,6 +169,10 @@ command-line:
 	$(CARGO) build --locked -p gpu-metrics-apiserver -p kubectl-gpu-metrics
 	@docs/command-line.sh target/debug/gpu-metrics-apiserver > target/command-line.md
 	@mv target/command-line.md docs/command-line.md
+
+# The tables and lists of the manual and of the chart that follow from declarations.
+tables:
+	RENEW=1 $(CARGO) test --quiet --locked --lib generated_ -- --test-threads=1
 
 # The manual as a site.
 docs:

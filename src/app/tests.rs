@@ -1,5 +1,7 @@
 //! The shutdown over real TLS connections.
 
+mod generated;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! All metrics of the server. A test compares `docs/metrics.md` with this list, and the
+//! All metrics of the server, from which `make tables` writes the table of docs/metrics.md. The
 //! compiler warns of a metric that is never used.
 //!
 //! Names follow the conventions of Prometheus: base units, `_total` for counters,
@@ -39,7 +39,7 @@ macro_rules! catalog {
             }
 
             #[cfg(test)]
-            pub(super) fn collectors(&self) -> Vec<Box<dyn prometheus::core::Collector>> {
+            pub(crate) fn collectors(&self) -> Vec<Box<dyn prometheus::core::Collector>> {
                 vec![$(Box::new(self.$name.0.clone())),*]
             }
         }

@@ -1,9 +1,7 @@
-//! The output of a scrape, checked by Prometheus' own tool, and the table of the document.
+//! The output of a scrape, checked by Prometheus' own tool.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-
-use prometheus::process_collector::ProcessCollector;
 
 use super::*;
 
@@ -47,25 +45,6 @@ fn promtool_accepts_the_text() {
     ] {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
-}
-
-#[test]
-fn the_document_lists_every_metric() {
-    let mut collectors = Metrics::new().unwrap().collectors();
-    collectors.push(Box::new(ProcessCollector::for_self()));
-    let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
-    for collector in collectors {
-        for (desc, family) in collector.desc().into_iter().zip(collector.collect()) {
-            let kind = format!("{:?}", family.get_field_type()).to_lowercase();
-            let labels = desc.variable_labels.iter().map(|it| format!("`{it}`"));
-            let labels = labels.collect::<Vec<_>>().join(", ");
-            let (name, help) = (&desc.fq_name, desc.help.trim_end_matches('.'));
-            table.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
-        }
-    }
-    let document = include_str!("../../../docs/metrics.md");
-    let is_there = document.contains(&table);
-    assert!(is_there, "docs/metrics.md: replace its table by\n\n{table}");
 }
 
 #[test]
