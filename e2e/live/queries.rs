@@ -3,22 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpu_metrics::dcgm::fields;
+use gpu_metrics::signal::{SignalSpec, Unit};
 use serde_json::Value;
 
 use super::scene::{GPU, PATIENCE, PODS_A, Scene, WINDOW, await_window};
 use crate::program::{eventually, found_if};
 use crate::prometheus::Storage;
 use crate::stores::scene::Reader;
-
-/// Percentages, memory in use and power: whole GPUs need no profiling field.
-const NEEDED: [&str; 6] = [
-    "DCGM_FI_DEV_MEM_COPY_UTIL",
-    "DCGM_FI_DEV_GPU_UTIL",
-    "DCGM_FI_DEV_FB_USED",
-    "DCGM_FI_DEV_FB_FREE",
-    "DCGM_FI_DEV_FB_RESERVED",
-    "DCGM_FI_DEV_POWER_USAGE",
-];
 
 /// The queries of each poll, by evaluation time. The last poll may not be complete.
 fn polls(log: &Path) -> Vec<Vec<String>> {
@@ -55,7 +47,14 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
         assert!(past.iter().all(|part| part.len() == 1), "{past:?}");
         found_if(steady, |steady| steady.len() >= 11)
     });
-    let one = |poll: &Vec<String>| poll.len() == 1 && NEEDED.iter().all(|it| poll[0].contains(it));
+    // Whole GPUs need no profiling field.
+    let all = fields::built_in().into_iter();
+    let needed: Vec<SignalSpec> = all.filter(|it| it.unit != Unit::Ratio).collect();
+    assert!(needed.len() >= 6, "{needed:?}");
+    let one = |poll: &Vec<String>| {
+        let asks = |field: &SignalSpec| poll[0].contains(&field.wire_names[0]);
+        poll.len() == 1 && needed.iter().all(asks)
+    };
     let (ones, others): (Vec<_>, Vec<_>) = steady[..10].iter().partition(|poll| one(poll));
     // A scrape may end during the first poll. Some fields are then read once from further
     // back than others.

@@ -283,16 +283,15 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
   - {name: power_max, field: DCGM_FI_DEV_POWER_USAGE, aliases: [my.power], reducer: max}
 ",
     );
-    assert_eq!(config.signals.len(), 10);
-    let temp = &config.signals[8];
-    assert_eq!((temp.id, temp.unit), (SignalId(8), Unit::Plain));
+    let [.., temp, tensor] = &config.signals[..] else {
+        panic!("{:?}", config.signals);
+    };
+    assert_eq!(config.signals.len(), fields::built_in().len() + 2);
+    assert_eq!(usize::from(temp.id.0), fields::built_in().len());
+    assert_eq!((temp.unit, tensor.unit), (Unit::Plain, Unit::Ratio));
     assert_eq!(temp.wire_names, ["DCGM_FI_DEV_GPU_TEMP", "dcgm_gpu_temp"]);
-    assert_eq!(config.signals[9].unit, Unit::Ratio);
-    assert!(
-        config.signals[7]
-            .wire_names
-            .contains(&"my.power".to_owned())
-    );
+    let power = &config.signals[usize::from(SignalId::POWER_USAGE.0)];
+    assert!(power.wire_names.contains(&"my.power".to_owned()));
     let measure = |id, reducer, over| Measure::Devices {
         value: DeviceValue::Signal(id),
         reducer,
@@ -302,9 +301,9 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
     assert_eq!(
         measures,
         [
-            measure(SignalId(8), Reducer::Max, Over::All),
-            measure(SignalId(8), Reducer::Sum, Over::All),
-            measure(SignalId(9), Reducer::Mean, Over::Active),
+            measure(temp.id, Reducer::Max, Over::All),
+            measure(temp.id, Reducer::Sum, Over::All),
+            measure(tensor.id, Reducer::Mean, Over::Active),
             measure(SignalId::POWER_USAGE, Reducer::Max, Over::Active),
         ]
     );

@@ -78,24 +78,20 @@ impl Shape {
         };
         Some(match measure {
             Measure::Devices {
+                value: DeviceValue::Signal(_),
+                ..
+            } => return None,
+            Measure::Devices {
                 value,
                 reducer,
                 over,
             } => {
-                let unit = match value {
-                    DeviceValue::MemoryUtilization
-                    | DeviceValue::GpuUtilization
-                    | DeviceValue::MemoryUsedPercent => Unit::Percent,
-                    DeviceValue::MemoryUsed => Unit::Mebibytes,
-                    DeviceValue::PowerUsage => Unit::Watts,
-                    DeviceValue::Signal(_) => return None,
-                };
                 let trend = match (reducer, over) {
                     (Reducer::Sum, _) => Trend::StaysTotal,
                     (_, Over::Active) => Trend::StaysMean,
                     _ => Trend::Falls,
                 };
-                Self::new(unit, trend)
+                Self::new(value.unit(), trend)
             }
             Measure::OriginalAverage => Self::new(Unit::Percent, Trend::StaysMean),
             Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => {

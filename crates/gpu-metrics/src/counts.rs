@@ -1,7 +1,7 @@
 //! How a measure counts the devices of an object at an instant, and whether enough of them
 //! answer.
 
-use crate::policy::{DeviceValue, Measure, Over, Reducer};
+use crate::policy::{Measure, Over, Reducer};
 use crate::reading::DeviceReading;
 use crate::signal::Unit;
 use crate::tally::Answering;
@@ -183,6 +183,5 @@ fn is_percent(measure: &Measure) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
     };
-    let unit = value.signals().0.unit();
-    *value == DeviceValue::MemoryUsedPercent || matches!(unit, Unit::Percent | Unit::Ratio)
+    matches!(value.unit(), Unit::Percent | Unit::Ratio)
 }

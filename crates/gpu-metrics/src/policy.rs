@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use apimachinery::time::millis;
 
-use super::signal::SignalId;
+use super::signal::{SignalId, Unit};
 
 /// A number that each device has at an instant, from one or more signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,13 +27,23 @@ pub enum DeviceValue {
 
 impl DeviceValue {
     /// The signal that it is read from, and the one that MIG instances have instead.
-    pub(crate) const fn signals(self) -> (SignalId, Option<SignalId>) {
+    #[must_use]
+    pub const fn signals(self) -> (SignalId, Option<SignalId>) {
         match self {
             Self::MemoryUtilization => (SignalId::MEM_COPY_UTIL, Some(SignalId::DRAM_ACTIVE)),
             Self::GpuUtilization => (SignalId::GPU_UTIL, Some(SignalId::GR_ENGINE_ACTIVE)),
             Self::MemoryUsed | Self::MemoryUsedPercent => (SignalId::FB_USED, None),
             Self::PowerUsage => (SignalId::POWER_USAGE, None),
             Self::Signal(id) => (id, None),
+        }
+    }
+
+    /// Its unit.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::MemoryUsedPercent => Unit::Percent,
+            _ => self.signals().0.unit(),
         }
     }
 }

@@ -2,39 +2,28 @@
 
 use crate::dcgm::fields::TABLE;
 
-/// Index of a signal in the table of polled signals. The built-in ones have fixed
-/// numbers; configured fields follow.
+/// Index of a signal in the table of polled signals: the built-in ones
+/// ([`crate::dcgm::fields`]), then configured fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SignalId(pub u16);
 
 impl SignalId {
-    /// Share of time the device memory was read or written, percent
-    /// (`DCGM_FI_DEV_MEM_COPY_UTIL`, id 204; no series on MIG).
-    pub const MEM_COPY_UTIL: Self = Self(0);
-    /// DRAM interface active, ratio (`DCGM_FI_PROF_DRAM_ACTIVE`, id 1005).
-    pub const DRAM_ACTIVE: Self = Self(1);
-    /// Share of time a kernel ran, percent (`DCGM_FI_DEV_GPU_UTIL`, id 203;
-    /// no series on MIG).
-    pub const GPU_UTIL: Self = Self(2);
-    /// Graphics engine active, ratio (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, 1001).
-    pub const GR_ENGINE_ACTIVE: Self = Self(3);
-    /// Framebuffer used, MiB (`DCGM_FI_DEV_FB_USED`, id 252).
-    pub const FB_USED: Self = Self(4);
-    /// Framebuffer free, MiB (`DCGM_FI_DEV_FB_FREE`, id 251).
-    pub const FB_FREE: Self = Self(5);
-    /// Framebuffer reserved, MiB (`DCGM_FI_DEV_FB_RESERVED`, id 253).
-    pub const FB_RESERVED: Self = Self(6);
-    /// Power draw, watts (`DCGM_FI_DEV_POWER_USAGE`, id 155).
-    pub const POWER_USAGE: Self = Self(7);
-
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Its unit. Configured fields have [`Unit::Plain`] here, whatever unit is configured.
-    pub(crate) fn unit(self) -> Unit {
+    #[must_use]
+    pub fn unit(self) -> Unit {
         let known = TABLE.get(self.index());
         known.map_or(Unit::Plain, |(unit, ..)| *unit)
+    }
+
+    /// The first of its series names; a configured field has none here.
+    #[must_use]
+    pub fn series_name(self) -> Option<&'static str> {
+        let (.., names) = TABLE.get(self.index())?;
+        names.split(' ').next()
     }
 }
 

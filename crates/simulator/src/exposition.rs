@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::exporter::{self, Exporter};
 use super::fleet::Fleet;
 use super::overrides::{NONE, Overrides};
-use super::profile::Field;
+use super::profile::{is_whole_card, name};
 use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 
 impl Fleet {
     /// The exporter's answer at a time; `None` when it does not answer.
@@ -27,9 +28,9 @@ impl Fleet {
         }
         let (first, end) = self.machines.node_devices[exporter.node as usize];
         let mut out = String::with_capacity(64 * 1024);
-        for field in Field::ALL {
+        for &field in SignalId::BUILT_IN {
             if exporter.profile.prints(field) {
-                let _ = writeln!(out, "# TYPE {} gauge", field.name());
+                let _ = writeln!(out, "# TYPE {} gauge", name(field));
                 for number in first..end {
                     self.write_lines(exporter, field, number, at, overrides, &mut out);
                 }
@@ -40,18 +41,18 @@ impl Fleet {
 
     /// Whether a device has any lines: a card in MIG mode only if the exporter is
     /// configured to print it beside its instances.
-    pub(super) fn is_printed(&self, number: usize, field: Field) -> bool {
+    pub(super) fn is_printed(&self, number: usize, field: SignalId) -> bool {
         let device = &self.machines.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
         (!device.parent || self.machines.scenario.exporters.mig_parent_lines)
-            && !(in_mig_mode && field.is_whole_card())
+            && !(in_mig_mode && is_whole_card(field))
     }
 
     /// The lines of a field of a device.
     fn write_lines(
         &self,
         exporter: &Exporter,
-        field: Field,
+        field: SignalId,
         number: usize,
         at: Timestamp,
         overrides: &Overrides,
@@ -75,7 +76,7 @@ impl Fleet {
                 .iter()
                 .map(|(label, text)| format!("{label}=\"{text}\""));
             let pairs = pairs.collect::<Vec<_>>().join(",");
-            let _ = writeln!(out, "{}{{{pairs}}} {value}", field.name());
+            let _ = writeln!(out, "{}{{{pairs}}} {value}", name(field));
         }
     }
 }

@@ -50,6 +50,6 @@ pub use fleet::Fleet;
 pub use hardware::{MigInstance, Model, Node, SimulatedDevice};
 pub use load::LoadClass;
 pub use orchestrator::Holder;
-pub use profile::{Field, Profile};
+pub use profile::Profile;
 pub use scenario::{ExporterLayers, Hardware, LabelScheme, Scenario, ScrapePath, WorkloadLayers};
 pub use scrape::ScrapeTarget;

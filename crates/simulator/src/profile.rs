@@ -1,5 +1,7 @@
 //! Generations of dcgm-exporter (`gpu_metrics::dcgm`, "Generations"), and the fields that they
-//! print.
+//! print: the built-in ones of the server.
+
+use gpu_metrics::signal::{SignalId, Unit};
 
 /// A generation of dcgm-exporter, named by its first release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,11 +29,10 @@ impl Profile {
     ];
 
     /// Whether it prints a field.
-    pub(crate) const fn prints(self, field: Field) -> bool {
+    pub(crate) fn prints(self, field: SignalId) -> bool {
         match field {
-            Field::DramActive | Field::GrEngineActive => !matches!(self, Self::V2_1),
-            Field::FbReserved => matches!(self, Self::V4_5_3 | Self::V4_8_3),
-            _ => true,
+            SignalId::FB_RESERVED => matches!(self, Self::V4_5_3 | Self::V4_8_3),
+            _ => field.unit() != Unit::Ratio || self != Self::V2_1,
         }
     }
 
@@ -51,56 +52,12 @@ impl Profile {
     }
 }
 
-/// A field that the exporters print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
-    MemCopyUtil,
-    DramActive,
-    GpuUtil,
-    GrEngineActive,
-    FbUsed,
-    FbFree,
-    FbReserved,
-    PowerUsage,
+/// The name of a field.
+pub(super) fn name(field: SignalId) -> &'static str {
+    field.series_name().unwrap_or_default()
 }
 
-impl Field {
-    /// All fields, in the order of the built-in signals.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::MemCopyUtil,
-        Self::DramActive,
-        Self::GpuUtil,
-        Self::GrEngineActive,
-        Self::FbUsed,
-        Self::FbFree,
-        Self::FbReserved,
-        Self::PowerUsage,
-    ];
-
-    /// Its name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::MemCopyUtil => "DCGM_FI_DEV_MEM_COPY_UTIL",
-            Self::DramActive => "DCGM_FI_PROF_DRAM_ACTIVE",
-            Self::GpuUtil => "DCGM_FI_DEV_GPU_UTIL",
-            Self::GrEngineActive => "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-            Self::FbUsed => "DCGM_FI_DEV_FB_USED",
-            Self::FbFree => "DCGM_FI_DEV_FB_FREE",
-            Self::FbReserved => "DCGM_FI_DEV_FB_RESERVED",
-            Self::PowerUsage => "DCGM_FI_DEV_POWER_USAGE",
-        }
-    }
-
-    /// Whether it is an fp64 field.
-    pub(super) const fn is_float(self) -> bool {
-        matches!(
-            self,
-            Self::DramActive | Self::GrEngineActive | Self::PowerUsage
-        )
-    }
-
-    /// Whether it belongs to whole cards only (`gpu_metrics::dcgm`, "MIG").
-    pub(super) const fn is_whole_card(self) -> bool {
-        matches!(self, Self::MemCopyUtil | Self::GpuUtil)
-    }
+/// Whether a field belongs to whole cards only (`gpu_metrics::dcgm`, "MIG").
+pub(super) fn is_whole_card(field: SignalId) -> bool {
+    field.unit() == Unit::Percent
 }

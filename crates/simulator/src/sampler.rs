@@ -7,8 +7,9 @@ use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
-use super::profile::{Field, Profile};
+use super::profile::{Profile, is_whole_card};
 use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::signal::{SignalId, Unit};
 
 /// int64 `NOT_SUPPORTED` (`gpu_metrics::dcgm`, "Sentinels").
 const SENTINEL_INT: f64 = 9_223_372_036_854_775_794.0;
@@ -23,19 +24,22 @@ impl Fleet {
     pub(super) fn reading(
         &self,
         number: usize,
-        field: Field,
+        field: SignalId,
         tick: Timestamp,
         overrides: &Overrides,
     ) -> Option<f64> {
         let device = &self.machines.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
-        if field.is_whole_card() && in_mig_mode {
+        if is_whole_card(field) && in_mig_mode {
             return None;
         }
         let knobs = &self.machines.scenario.exporters;
-        let noise = device.noise.at(50 + field as u64).at_bucket(tick.millis());
+        let noise = device
+            .noise
+            .at(50 + u64::from(field.0))
+            .at_bucket(tick.millis());
         if noise.at(1).chance(knobs.sentinel_rate) {
-            return Some(match field.is_float() {
+            return Some(match matches!(field.unit(), Unit::Ratio | Unit::Watts) {
                 true => SENTINEL_FLOAT,
                 false => SENTINEL_INT,
             });
@@ -45,18 +49,18 @@ impl Fleet {
             return Some(f64::NAN);
         }
         Some(match field {
-            Field::MemCopyUtil => {
+            SignalId::MEM_COPY_UTIL => {
                 let busy = self.window_busy(number, tick, overrides);
                 let zero = noise.at(3).chance(knobs.memory_zero_rate);
                 if zero { 0.0 } else { busy.round() }
             }
-            Field::GpuUtil => kernels(self.window_busy(number, tick, overrides)).round(),
-            Field::DramActive => ratio(self.interval_busy(number, tick, overrides)),
-            Field::GrEngineActive => ratio(kernels(self.interval_busy(number, tick, overrides))),
-            Field::FbUsed | Field::FbFree | Field::FbReserved => {
-                self.framebuffer(number, field, tick)
-            }
-            Field::PowerUsage => self.watts(number, tick, overrides),
+            SignalId::DRAM_ACTIVE => ratio(self.interval_busy(number, tick, overrides)),
+            _ => match field.unit() {
+                Unit::Percent => kernels(self.window_busy(number, tick, overrides)).round(),
+                Unit::Ratio => ratio(kernels(self.interval_busy(number, tick, overrides))),
+                Unit::Mebibytes | Unit::Plain => self.framebuffer(number, field, tick),
+                Unit::Watts => self.watts(number, tick, overrides),
+            },
         })
     }
 
@@ -68,7 +72,9 @@ impl Fleet {
         let card = of_board.last().unwrap_or(number);
         let (_, _, limit) = devices[card].model.facts();
         let busy = kernels(self.window_busy(card, tick, overrides)) / 100.0;
-        let noise = devices[card].noise.at(50 + Field::PowerUsage as u64);
+        let noise = devices[card]
+            .noise
+            .at(50 + u64::from(SignalId::POWER_USAGE.0));
         let deviation = noise.at_bucket(tick.millis()).at(4).unit();
         let watts = limit * (0.15 + 0.75 * busy) + deviation;
         (watts * 1e6).round() / 1e6
@@ -135,12 +141,12 @@ impl Fleet {
             .sum()
     }
 
-    fn framebuffer(&self, number: usize, field: Field, tick: Timestamp) -> f64 {
+    fn framebuffer(&self, number: usize, field: SignalId, tick: Timestamp) -> f64 {
         let device = &self.machines.devices[number];
         let (_, framebuffer, _) = device.model.facts();
         let total = (framebuffer * device.share()).floor();
         let reserved = (total * 0.0075).floor();
-        if field == Field::FbReserved {
+        if field == SignalId::FB_RESERVED {
             return reserved;
         }
         let tenancies = self.orchestrator.tenancies(number).iter();
@@ -149,7 +155,7 @@ impl Fleet {
             .map(|tenancy| tenancy.load.memory_share() / f64::from(device.replicas))
             .sum();
         let used = (total * 0.98 * held.min(1.0)).floor() + 4.0;
-        if field == Field::FbUsed {
+        if field == SignalId::FB_USED {
             used
         } else {
             total - reserved - used

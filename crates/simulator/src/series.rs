@@ -10,10 +10,11 @@ use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::orchestrator::Holder;
 use super::overrides::NONE;
-use super::profile::{Field, Profile};
+use super::profile::{Profile, is_whole_card, name};
 use super::scenario::LabelScheme;
 use super::scrape::ScrapeTarget;
 use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 
 /// A series whose labels are borrowed from the fleet.
 pub(super) struct Series<'a> {
@@ -25,9 +26,9 @@ pub(super) struct Series<'a> {
 }
 
 /// The fields with one of these names.
-fn known(asked: &[&str]) -> impl Iterator<Item = Field> {
-    let all = Field::ALL.into_iter();
-    all.filter(|field| asked.contains(&field.name()))
+fn known(asked: &[&str]) -> impl Iterator<Item = SignalId> {
+    let all = SignalId::BUILT_IN.iter().copied();
+    all.filter(|field| asked.contains(&name(*field)))
 }
 
 /// The labels of a series as members of a JSON object.
@@ -73,7 +74,7 @@ impl Fleet {
     ) -> io::Result<()> {
         let mut family = "";
         let mut text = String::new();
-        for raw in self.series(Field::ALL, from, to) {
+        for raw in self.series(SignalId::BUILT_IN.iter().copied(), from, to) {
             text.clear();
             if raw.name != family {
                 family = raw.name;
@@ -135,7 +136,7 @@ impl Fleet {
     /// selectors nor OpenMetrics text carry them.
     pub(super) fn series<'a>(
         &'a self,
-        fields: impl IntoIterator<Item = Field>,
+        fields: impl IntoIterator<Item = SignalId>,
         from: Timestamp,
         to: Timestamp,
     ) -> impl Iterator<Item = Series<'a>> {
@@ -157,7 +158,7 @@ impl Fleet {
         &'a self,
         target: &'a ScrapeTarget,
         number: usize,
-        field: Field,
+        field: SignalId,
         scrapes: &[Timestamp],
     ) -> Vec<Series<'a>> {
         if !self.is_printed(number, field) {
@@ -169,7 +170,7 @@ impl Fleet {
             profile: exporter.profile,
             device: &self.machines.devices[number],
             node: &self.machines.nodes[exporter.node as usize].name,
-            name: field.name(),
+            name: name(field),
             series: Vec::new(),
         };
         let mut owners = Vec::new();
@@ -222,9 +223,9 @@ impl<'a> Collected<'a> {
 }
 
 impl ScrapeTarget {
-    fn rescaled(&self, field: Field, value: f64) -> f64 {
+    fn rescaled(&self, field: SignalId, value: f64) -> f64 {
         match self.scheme {
-            LabelScheme::RhoaiRatio if field.is_whole_card() => value / 100.0,
+            LabelScheme::RhoaiRatio if is_whole_card(field) => value / 100.0,
             _ => value,
         }
     }

@@ -6,6 +6,9 @@ use std::path::Path;
 use findings::codes::{
     ALL, Code, OF_APISERVICES, OF_CONTROLLER, OF_DATA, OF_HPAS, OF_INSTALLATION, OF_SERVER,
 };
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::policy::{DeviceValue, Measure};
+use gpu_metrics::signal::SignalId;
 use prometheus::process_collector::ProcessCollector;
 
 use crate::telemetry::metrics::Metrics;
@@ -106,4 +109,34 @@ fn generated_table_of_findings_is_up_to_date() {
         rows.map(|(codes, checked, requires)| format!("| {codes} | {checked} | {requires} |"));
     let place = ("| codes | checked | requires |\n|---|---|---|\n", "\n\n");
     assert_generated("docs/metrics.md", place, &rows);
+}
+
+#[test]
+fn generated_table_of_built_in_metrics_is_up_to_date() {
+    let rows = metrics::TABLE.map(|(name, _, meaning)| format!("| `{name}` | {meaning} |"));
+    let place = ("| metric | meaning |\n|---|---|\n", "\n\n");
+    assert_generated("docs/concepts.md", place, &rows);
+}
+
+#[test]
+fn generated_table_of_fields_is_up_to_date() {
+    let reads = |measure, field| {
+        let Measure::Devices { value, .. } = measure else {
+            return false;
+        };
+        let (own, profiled) = value.signals();
+        let of_percent = [SignalId::FB_FREE, SignalId::FB_RESERVED];
+        let is_part = value == DeviceValue::MemoryUsedPercent && of_percent.contains(&field);
+        own == field || profiled == Some(field) || is_part
+    };
+    let row = |field: SignalId| {
+        let all = metrics::TABLE.into_iter();
+        let readers = all.filter(|(_, measure, _)| reads(*measure, field));
+        let readers: Vec<String> = readers.map(|(name, ..)| format!("`{name}`")).collect();
+        let name = field.series_name().unwrap();
+        format!("| `{name}` | {} |", readers.join(", "))
+    };
+    let rows: Vec<String> = fields::built_in().iter().map(|it| row(it.id)).collect();
+    let place = ("| field | metrics |\n|---|---|\n", "\n\n");
+    assert_generated("docs/install.md", place, &rows);
 }

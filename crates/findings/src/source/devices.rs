@@ -11,13 +11,10 @@ use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::SignalId;
 
-/// A utilisation: its name; its signals and fields, the second one for MIG instances; the
-/// severity of its absence.
+/// A utilisation: its name, and the severity of its absence.
 struct Field {
     name: &'static str,
     value: DeviceValue,
-    signals: [SignalId; 2],
-    fields: [&'static str; 2],
     severity: Severity,
 }
 
@@ -25,15 +22,11 @@ const FIELDS: [Field; 2] = [
     Field {
         name: "memory utilisation",
         value: DeviceValue::MemoryUtilization,
-        signals: [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE],
-        fields: ["DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_PROF_DRAM_ACTIVE"],
         severity: Severity::Error,
     },
     Field {
         name: "GPU utilisation",
         value: DeviceValue::GpuUtilization,
-        signals: [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
-        fields: ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"],
         severity: Severity::Warning,
     },
 ];
@@ -51,8 +44,10 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
 fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
     let (snapshot, frame) = (seen.snapshot, &seen.snapshot.frame);
     let is_answered =
-        |signal: &SignalId| frame.is_answered(*signal) && !seen.failing.contains(signal);
-    if !field.signals.iter().all(is_answered) {
+        |signal: SignalId| frame.is_answered(signal) && !seen.failing.contains(&signal);
+    let (plain, profiling) = field.value.signals();
+    let profiling = profiling.unwrap_or(plain);
+    if !(is_answered(plain) && is_answered(profiling)) {
         return None;
     }
     let (mut expected, mut without, mut had) = (0, 0, None);
@@ -74,7 +69,7 @@ fn without(seen: PolledSource<'_>, field: &Field) -> Option<Finding> {
     }
     let had = had.map(|had: Timestamp| had.whole_second().date());
     let since = had.map_or_else(String::new, |had| format!(" since {had}"));
-    let [plain, profiling] = field.fields;
+    let (plain, profiling) = (plain.series_name()?, profiling.series_name()?);
     let message = format!(
         "GPUs without {}{since}: {without} of {expected}; {plain}, on MIG {profiling}, is not reported for them",
         field.name

@@ -12,12 +12,10 @@ use std::time::Duration;
 use apimachinery::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::dcgm::fields;
 use crate::devices::DeviceReport;
 use crate::layout::Object;
 use crate::metric::Value;
 use crate::policy::Measure;
-use crate::signal::SignalId;
 
 /// The note about devices without the names of their holders.
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
@@ -127,10 +125,4 @@ pub struct Promql {
 /// Milliseconds as seconds.
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1000.0
-}
-
-/// The first of a field's series names.
-fn field(signal: SignalId) -> Option<String> {
-    let (.., names) = fields::TABLE.get(signal.index())?;
-    names.split(' ').next().map(str::to_owned)
 }

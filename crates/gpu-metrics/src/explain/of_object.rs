@@ -12,11 +12,12 @@ use crate::layout::ClaimId;
 use crate::outcome::{OfDevice, Outcome, devices_of};
 use crate::policy::Measure;
 use crate::reading::{DeviceReading, Inputs, Span};
+use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use crate::tally::{Readings, Tallies};
 use crate::window::window_ms;
 
-use super::{Explanation, HOLDERS_UNNAMED, Instant, Question, Window, field, promql, seconds};
+use super::{Explanation, HOLDERS_UNNAMED, Instant, Question, Window, promql, seconds};
 
 /// The most devices listed; further ones are counted.
 pub(super) const MOST_DEVICES: usize = 256;
@@ -119,7 +120,7 @@ impl Snapshot {
             node: facts.node.as_deref().map(str::to_owned),
             shared_with: holders.len() - pods.len(),
             pods: pods.into_iter().collect(),
-            field: signal.and_then(field),
+            field: signal.and_then(SignalId::series_name).map(str::to_owned),
             owner_labels: owner.map(|owner| format!("{} and {}", owner.by.namespace, owner.by.pod)),
             scrape_seconds: seconds(times.map_or(0, |it| it.scrape_ms)),
             fresh_seconds: seconds(times.map_or(0, |it| it.fresh_ms)),

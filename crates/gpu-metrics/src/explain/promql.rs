@@ -19,7 +19,7 @@ use apimachinery::promql::{any_of, equals};
 use apimachinery::time::millis;
 
 use super::of_object::MOST_DEVICES;
-use super::{Promql, Question, field, seconds};
+use super::{Promql, Question, seconds};
 
 /// The query for the window up to an instant; `None`: no short one computes the number.
 pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> Option<Promql> {
@@ -54,7 +54,7 @@ pub(super) fn same(question: &Question<'_>, snapshot: &Snapshot, last: i64) -> O
     }
     let by = owners.first().copied().unwrap_or(&OWNERS[0]);
     let matchers = matchers(question, snapshot, by)?.join(",");
-    let series = format!("{}{{{matchers}}}", field(signal)?);
+    let series = format!("{}{{{matchers}}}", signal.series_name()?);
     let gpus = gpus(signal, &series, fresh_ms);
     let number = number(counts, &gpus);
     let step = Duration::from_millis(snapshot.frame.step_ms.unsigned_abs());

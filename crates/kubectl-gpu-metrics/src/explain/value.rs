@@ -3,7 +3,8 @@
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Instant, Window};
 use gpu_metrics::external::ExternalMetrics;
-use gpu_metrics::policy::{DeviceValue, Measure};
+use gpu_metrics::policy::Measure;
+use gpu_metrics::signal;
 
 use crate::devices::{DEVICES, OF_LISTS, outcome};
 use crate::document::cell::{Cell, Unit};
@@ -137,13 +138,11 @@ fn of_measure(measure: &Measure) -> Unit {
     match measure {
         Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => Unit::Count,
         Measure::OriginalAverage => Unit::Percent,
-        Measure::Devices { value, .. } => match value {
-            DeviceValue::MemoryUtilization
-            | DeviceValue::GpuUtilization
-            | DeviceValue::MemoryUsedPercent => Unit::Percent,
-            DeviceValue::MemoryUsed => Unit::Mebibytes,
-            DeviceValue::PowerUsage => Unit::Watts,
-            DeviceValue::Signal(_) => Unit::Plain,
+        Measure::Devices { value, .. } => match value.unit() {
+            signal::Unit::Percent | signal::Unit::Ratio => Unit::Percent,
+            signal::Unit::Mebibytes => Unit::Mebibytes,
+            signal::Unit::Watts => Unit::Watts,
+            signal::Unit::Plain => Unit::Plain,
         },
     }
 }

@@ -13,7 +13,7 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes;
 use gpu_metrics::line::{Device, Owner};
 use gpu_metrics::policy::DeviceValue;
-use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
+use gpu_metrics::signal::{SignalSpec, Unit};
 use gpu_metrics::validity::{UnitEvidence, reading};
 use prometheus_source::query::any_name;
 
@@ -128,14 +128,9 @@ impl History {
     /// The queries for a value of the devices of a namespace or of all. As in the server, the
     /// profiling field is read of MIG instances.
     pub(crate) fn of_devices(&self, value: DeviceValue, namespace: Option<&str>) -> DeviceQueries {
-        let ids = match value {
-            DeviceValue::GpuUtilization => [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
-            // MIG instances have the same field.
-            DeviceValue::MemoryUsed => [SignalId::FB_USED; 2],
-            DeviceValue::PowerUsage => [SignalId::POWER_USAGE; 2],
-            _ => [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE],
-        };
-        let specs = ids.map(|id| self.config.signals.iter().find(|spec| spec.id == id));
+        let (own, profiled) = value.signals();
+        let specs = [own, profiled.unwrap_or(own)]
+            .map(|id| self.config.signals.iter().find(|spec| spec.id == id));
         let specs: Vec<&SignalSpec> = specs.into_iter().flatten().collect();
         let matchers = self.matchers();
         let selectors = |spec: &SignalSpec, more: &str| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::*;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 
 /// A series as stored by Prometheus.
 struct ScrapedSeries {
@@ -20,14 +21,15 @@ struct ScrapedSeries {
 impl Fleet {
     /// All series with at least one sample in `[from, to]`.
     fn scraped(&self, from: Timestamp, to: Timestamp) -> impl Iterator<Item = ScrapedSeries> {
-        self.series(Field::ALL, from, to).map(|series| {
-            let labels = series.labels.iter();
-            let labels = labels.map(|(name, value)| (name.to_string(), value.to_string()));
-            ScrapedSeries {
-                labels: Labels::from_pairs(labels),
-                samples: series.samples,
-            }
-        })
+        self.series(SignalId::BUILT_IN.iter().copied(), from, to)
+            .map(|series| {
+                let labels = series.labels.iter();
+                let labels = labels.map(|(name, value)| (name.to_string(), value.to_string()));
+                ScrapedSeries {
+                    labels: Labels::from_pairs(labels),
+                    samples: series.samples,
+                }
+            })
     }
 }
 
