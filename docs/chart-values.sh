@@ -5,8 +5,7 @@
 #
 # The comment above a key is its meaning. A key in a comment has no default.
 # Indented lines and list items in comments are examples and are skipped. A map
-# whose keys have no comments is one row. A key without a meaning or a topic is
-# an error.
+# whose keys have no comments is one row. A key without a meaning is an error.
 set -eu
 cat <<END
 # Values of the chart
@@ -37,8 +36,7 @@ BEGIN {
 	topic("Pods", "resources livenessProbe readinessProbe startupProbe securityContext podSecurityContext " \
 		"affinity topologySpreadConstraints nodeSelector tolerations priorityClassName podLabels podAnnotations")
 	topic("Server and its container", "logLevel extraArguments env extraVolumes extraVolumeMounts extraContainers")
-	topic("Names, labels and further objects", "nameOverride fullnameOverride namespaceOverride customLabels " \
-		"customAnnotations deploymentAnnotations extraManifests")
+	topic("Names, labels and further objects", "")
 }
 # Adds a key below the last key that is indented less.
 function add(indent, key, value,    parent) {
@@ -133,8 +131,9 @@ function rows(n,    i) {
 }
 END {
 	if (status) exit status
+	# Keys without a topic stand under the last one.
 	for (i = 1; i <= children[0]; i++)
-		if (!(path[child[0, i]] in topic_of)) fail(path[child[0, i]] " has no topic")
+		if (!(path[child[0, i]] in topic_of)) topic_of[path[child[0, i]]] = topics
 	for (t = 1; t <= topics; t++) {
 		print "\n## " titles[t] "\n\n| value | default | meaning |\n|---|---|---|"
 		for (i = 1; i <= children[0]; i++)

@@ -1,4 +1,5 @@
-//! Parts of the manual that follow from declarations. `make tables` renews them.
+//! Parts of the manual and of the chart that follow from declarations. `make tables` renews
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -10,6 +11,7 @@ use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::policy::{DeviceValue, Measure};
 use gpu_metrics::signal::SignalId;
 use prometheus::process_collector::ProcessCollector;
+use serde_json::Value;
 
 use crate::telemetry::metrics::Metrics;
 
@@ -139,4 +141,139 @@ fn generated_table_of_fields_is_up_to_date() {
     let rows: Vec<String> = fields::built_in().iter().map(|it| row(it.id)).collect();
     let place = ("| field | metrics |\n|---|---|\n", "\n\n");
     assert_generated("docs/install.md", place, &rows);
+}
+
+/// The source of the keys of a section of the configuration.
+const GPU: (&str, &str) = ("gpu.rs", "Gpu");
+const METRIC: (&str, &str) = ("metrics.rs", "Metric");
+const PROMETHEUS: (&str, &str) = ("connection.rs", "Connection");
+
+/// The keys of a section of the configuration with their types.
+fn keys((file, name): (&str, &str)) -> Vec<(String, String)> {
+    let source = read(&format!("crates/configuration/src/{file}"));
+    let (_, rest) = source.split_once(&format!("struct {name} {{\n")).unwrap();
+    let (body, _) = rest.split_once("\n}").unwrap();
+    let fields = body
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
+    let fields = fields.filter_map(|field| field.split_once(": "));
+    let key = |(field, kind): (&str, &str)| {
+        let mut words = field.rsplit(' ').next().unwrap().split('_');
+        let first = words.next().unwrap().to_owned();
+        let rest = words.map(|word| word[..1].to_uppercase() + &word[1..]);
+        (first + &rest.collect::<String>(), kind.to_owned())
+    };
+    fields.map(key).collect()
+}
+
+#[test]
+fn every_key_of_the_configuration_has_a_row_in_the_manual() {
+    for (section, page, heading) in [
+        (GPU, "docs/configuration.md", "| key | meaning |"),
+        (PROMETHEUS, "docs/stores.md", "| key | default | meaning |"),
+    ] {
+        let text = read(page);
+        let (_, table) = text.split_once(heading).expect(heading);
+        let rows = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        let mut listed: Vec<&str> = rows.map(|row| row.split('`').nth(1).unwrap()).collect();
+        let mut known = keys(section);
+        listed.sort_unstable();
+        known.sort_unstable();
+        let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
+        assert_eq!(listed, known, "{page}");
+    }
+}
+
+/// The definition of a type in the schema of the chart; `text` is that of a scalar.
+fn definition<'a>(kind: &str, text: &'a str) -> &'a str {
+    let known = [
+        ("Vec<Metric>", "metrics"),
+        ("Vec<Scalar", "strings"),
+        ("BTreeMap<", "scalars"),
+        ("Authentication", "authentication"),
+        ("Certificates", "clientTls"),
+        ("<Verb>", "verb"),
+        ("<Timeout>", "duration"),
+        ("<Count>", "number"),
+    ];
+    let found = known.into_iter().find(|(part, _)| kind.contains(part));
+    found.map_or(text, |(_, definition)| definition)
+}
+
+#[test]
+fn generated_schema_of_the_configuration_is_up_to_date() {
+    let object = |key: &str, indent: usize| {
+        let more = [
+            "\"type\": [\"object\", \"null\"],\n",
+            "\"additionalProperties\": false,\n",
+            "\"properties\": {\n",
+        ];
+        let outer = " ".repeat(indent);
+        let inner = more.map(|line| format!("{outer} {line}")).concat();
+        (format!("\"{key}\": {{\n{inner}"), format!("\n{outer} }}\n"))
+    };
+    let path = "\"path\": {\"$ref\": \"#/$defs/text\"},\n".to_owned();
+    for (section, (begin, end), text) in [
+        (METRIC, object("items", 3), "text"),
+        (GPU, object("gpu", 2), "scalar"),
+        (PROMETHEUS, (path, "\n   }\n".to_owned()), "text"),
+    ] {
+        let indent = " ".repeat(end.find('}').unwrap());
+        let of_chart = |key: &&(String, String)| key.0 != "url";
+        let keys = keys(section);
+        let lines = keys.iter().filter(of_chart).map(|(key, kind)| {
+            let definition = definition(kind, text);
+            format!("{indent}\"{key}\": {{\"$ref\": \"#/$defs/{definition}\"}}")
+        });
+        let lines = lines.collect::<Vec<_>>().join(",\n");
+        assert_generated(
+            "charts/gpu-metrics-apiserver/values.schema.json",
+            (&begin, &end),
+            &[lines],
+        );
+    }
+}
+
+/// The keys of a schema, down to sections that accept no other keys.
+fn known(schema: &Value) -> Vec<String> {
+    let properties = schema["properties"].as_object().unwrap().iter();
+    let keys = properties.map(|(key, inner)| {
+        let is_open = inner["properties"].is_object() && inner["additionalProperties"] != false;
+        match is_open {
+            true => format!("{key}: {{{}}}", known(inner).join(", ")),
+            false => key.clone(),
+        }
+    });
+    let mut keys: Vec<String> = keys.collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn generated_values_of_the_chart_are_up_to_date() {
+    let schema = read("charts/gpu-metrics-apiserver/values.schema.json");
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let keys = known(&schema).into_iter();
+    let keys = keys.map(|key| if key.contains(':') { key } else { key + ":" });
+    let lines: Vec<String> = keys.chain([String::new()]).collect();
+    let file = "charts/gpu-metrics-apiserver/files/keys.yaml";
+    assert_generated(file, ("and changes nothing.\n", ""), &lines);
+}
+
+#[test]
+fn generated_list_of_presets_is_up_to_date() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/configuration/src/presets");
+    let files = fs::read_dir(folder).unwrap();
+    let names = files.map(|it| it.unwrap().path().file_stem().unwrap().to_owned());
+    let mut names: Vec<String> = names.map(|it| format!("{it:?}")).collect();
+    names.sort_unstable();
+    let place = (
+        "\"presets\": {\n   \"type\": [\"array\", \"object\", \"null\"],\n   \"maxProperties\": 0,\n   \"items\": {\"enum\": [",
+        "]}",
+    );
+    let file = "charts/gpu-metrics-apiserver/values.schema.json";
+    assert_generated(file, place, &[names.join(", ")]);
 }
