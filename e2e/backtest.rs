@@ -73,6 +73,17 @@ fn lines(with_owners: bool) -> String {
         )
         .unwrap();
     }
+    for pod in 0..ALL {
+        let name = name(pod);
+        for (minute, at) in minutes() {
+            let share = match exists(pod, minute) {
+                true => 10.0 * demand(minute) / pods(minute) as f64,
+                false => 0.0,
+            };
+            let series = format!(r#"requests_running{{namespace="team",pod="{name}"}}"#);
+            writeln!(out, "{series} {share} {at}").unwrap();
+        }
+    }
     if with_owners {
         for pod in 0..ALL {
             let series = format!(
@@ -212,11 +223,18 @@ spec:
   minReplicas: 1
   maxReplicas: 20
   metrics:
-  - type: External
-    external: {metric: {name: waiting}, target: {type: AverageValue, averageValue: "5"}}
+  - METRIC
 "#;
 
+const OF_ALL: &str = r#"{type: External, external: {metric: {name: waiting}, target: {type: AverageValue, averageValue: "5"}}}"#;
+
+const OF_PODS: &str = r#"{type: Pods, pods: {metric: {name: requests_running}, target: {type: AverageValue, averageValue: "5"}}}"#;
+
 const RULES: &str = r#"
+rules:
+- seriesQuery: requests_running{namespace!="",pod!=""}
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
 externalRules:
 - seriesQuery: requests_waiting{namespace!=""}
   resources: {overrides: {namespace: {resource: namespace}}}
@@ -229,21 +247,31 @@ async fn a_sum_of_a_rule_is_read_by_the_rules_query() {
     let prometheus = recorded(true).await;
     let dir = tempfile::tempdir().unwrap();
     let (file, config) = (dir.path().join("hpa.yaml"), dir.path().join("config.yaml"));
-    std::fs::write(&file, OF_REQUESTS).unwrap();
     std::fs::write(&config, RULES).unwrap();
     let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
     let over = ["--since", from, "--until", to, "-o", "json", "--sweep"];
     let config = ["--config", config.to_str().unwrap()];
-    let end = run(&prometheus.url, &file, &[&over[..], &config].concat());
-    assert_eq!(end.code, Some(0), "{end:?}");
-    let report: Value = serde_json::from_str(&end.stdout).unwrap();
-    let figures = block(&report, "caption", "What was, and what would have been");
-    // As for the utilisation, without a window.
-    let hours = figures["rows"][1]["gpuHours"].as_f64().unwrap();
-    assert!((312.0..316.0).contains(&hours), "{report}");
-    assert_eq!(figures["rows"][3]["name"], "75 % of it", "{report}");
-    let query = r#"demand is sum(requests_waiting{namespace=\"team\"})"#;
-    assert!(report.to_string().contains(query), "{report}");
+    for (metric, demand) in [
+        (
+            OF_PODS,
+            "demand is the sum of the metric's values of these pods",
+        ),
+        (
+            OF_ALL,
+            r#"demand is sum(requests_waiting{namespace=\"team\"})"#,
+        ),
+    ] {
+        std::fs::write(&file, OF_REQUESTS.replace("METRIC", metric)).unwrap();
+        let end = run(&prometheus.url, &file, &[&over[..], &config].concat());
+        assert_eq!(end.code, Some(0), "{end:?}");
+        let report: Value = serde_json::from_str(&end.stdout).unwrap();
+        let figures = block(&report, "caption", "What was, and what would have been");
+        // As for the utilisation, without a window.
+        let hours = figures["rows"][1]["gpuHours"].as_f64().unwrap();
+        assert!((312.0..316.0).contains(&hours), "{report}");
+        assert_eq!(figures["rows"][3]["name"], "75 % of it", "{report}");
+        assert!(report.to_string().contains(demand), "{report}");
+    }
 
     let end = run(&prometheus.url, &file, &over);
     assert_eq!(end.code, Some(2), "{end:?}");

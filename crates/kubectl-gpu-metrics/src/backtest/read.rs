@@ -2,6 +2,7 @@
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::DeviceValue;
+use hpa::counted;
 
 use crate::Failure;
 use crate::history::History;
@@ -67,18 +68,25 @@ impl Read {
         let mut demand = format!("the sum of {}", queries.names);
         if plan.metric.is_none() {
             let looks = Period::of(ends, ends[1].since(ends[0]) / LOOKS)?;
-            demand = rule::query(history, plan, looks).await?;
-            let values = history.read(&demand, period).await?;
-            past.set_demand(&values, plan.is_external());
+            let names: Vec<&str> = pods.iter().map(|it| &**it).collect();
+            let query = rule::query(history, plan, &names, looks).await?;
+            let values = history.read(&query, period).await?;
+            past.set_demand(&values, plan.is_of_object());
+            demand = match plan.is_of_pods() {
+                true => "the sum of the metric's values of these pods".to_owned(),
+                false => query,
+            };
         }
-        if pods == 0 || !past.trim() {
+        if pods.is_empty() || !past.trim() {
             return Err(nothing());
         }
         let notes = vec![
             format!("scraped every {}", format_duration(step)),
             format!(
-                "{pods} pods of {} {}; owners of pods are from {source}",
-                scaled.kind, scaled.name
+                "{} of {} {}; owners of pods are from {source}",
+                counted(pods.len(), "pod"),
+                scaled.kind,
+                scaled.name
             ),
             format!("demand is {demand}"),
             format!("recorded replicas are those of {replicas}"),

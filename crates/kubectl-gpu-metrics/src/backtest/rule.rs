@@ -18,11 +18,12 @@ use crate::history::period::Period;
 use crate::kinds;
 use crate::replay::Plan;
 
-/// The query that the server sends for the autoscaler's metric; `looks` are times at which its
-/// series may exist.
+/// The query that the server sends for the autoscaler's metric, for these pods where each of them
+/// has a value; `looks` are times at which its series may exist.
 pub(super) async fn query(
     history: &History,
     plan: &Plan,
+    pods: &[&str],
     looks: Period,
 ) -> Result<String, Failure> {
     let hpa = &plan.hpa;
@@ -37,16 +38,19 @@ pub(super) async fn query(
     };
     let name = source.name();
     let selector = selector(source).map_err(|why| unknown(name, &why))?;
-    let is_external = plan.is_external();
+    let is_external = matches!(source, MetricSource::External { .. });
     let config = &history.config;
     let rules = match is_external {
         true => &config.external_rules,
         false => &config.rules,
     };
     let none = || unknown(name, "no rule gives this metric");
-    let resource = match source {
-        MetricSource::Object { described, .. } => kinds::resource(&described.kind),
-        _ => None,
+    let (resource, names) = match source {
+        MetricSource::Object { described, .. } => {
+            (kinds::resource(&described.kind), vec![&*described.name])
+        }
+        MetricSource::Pods { .. } => (kinds::resource("Pod"), pods.to_vec()),
+        _ => (None, Vec::new()),
     };
     // The rule is known from one series of each name, and its labels from all of them.
     let mut some = Registry::new(kinds::known());
@@ -63,13 +67,13 @@ pub(super) async fn query(
     let mut all = Registry::new(kinds::known());
     let shapes = shapes(history, &rule.series_query, looks).await?;
     add(&mut all, is_external, &rule, &shapes);
-    let query = match (source, &resource) {
-        (MetricSource::Object { described, .. }, Some(resource)) => {
+    let query = match &resource {
+        Some(resource) => {
             let namespace = Some(&*hpa.namespace).filter(|_| resource != "namespaces");
             let found = all.find_custom(resource, name).ok_or_else(none)?;
-            found.query(namespace, &[&described.name], &selector)
+            found.query(namespace, &names, &selector)
         }
-        _ => {
+        None => {
             let (_, found) = all.find_external(name).ok_or_else(none)?;
             found.query(&hpa.namespace, &selector)
         }

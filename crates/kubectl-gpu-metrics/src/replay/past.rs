@@ -118,8 +118,8 @@ impl Past {
         }
     }
 
-    /// Takes a metric's values as the demand: of external ones the sum, of an object the only one.
-    pub(crate) fn set_demand(&mut self, answers: &[Batch], is_external: bool) {
+    /// Takes a metric's values as the demand: of an object the only one, otherwise their sum.
+    pub(crate) fn set_demand(&mut self, answers: &[Batch], is_of_object: bool) {
         for moment in &mut self.moments {
             (moment.demand, moment.censored) = (None, false);
         }
@@ -128,7 +128,7 @@ impl Past {
             let place = self.period.place(sample.at);
             if let Some(moment) = place.and_then(|it| self.moments.get_mut(it)) {
                 let sum = moment.demand.map_or(sample.value, |it| it + sample.value);
-                let is_known = is_external || moment.demand.is_none();
+                let is_known = !is_of_object || moment.demand.is_none();
                 moment.demand = Some(if is_known { sum } else { f64::NAN });
             }
         }
@@ -204,9 +204,9 @@ impl<'p> Gather<'p> {
         owner.is_some_and(|it| *it.kind == *scaled.kind && *it.name == *scaled.name)
     }
 
-    /// The number of the workload's pods, and where owners of pods are from.
-    pub(crate) fn pods(&self) -> (usize, &'static str) {
-        (self.pods.len(), self.owners.source)
+    /// The names of the workload's pods, and where owners of pods are from.
+    pub(crate) fn pods(&self) -> (Vec<Arc<str>>, &'static str) {
+        (self.pods.iter().cloned().collect(), self.owners.source)
     }
 
     /// Adds a pod of the workload.

@@ -38,7 +38,7 @@ pub(super) const MOST_REPLICAS: i32 = 10_000;
 
 const REFUSED: &str = "cannot be simulated: only gpu_memory_utilization, gpu_utilization and their \
                        sums, of pods or of the workload itself, with no selector but window, and \
-                       metrics of rules, of type Object or External with an AverageValue";
+                       metrics of rules with an AverageValue";
 
 impl Plan {
     /// The plan of an autoscaler; `namespace` is the default for manifests without one.
@@ -88,10 +88,18 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether the metric has a list of values, which are added up.
-    pub(crate) fn is_external(&self) -> bool {
-        let metric = self.hpa.metrics.first();
-        metric.is_some_and(|it| matches!(it.source, MetricSource::External { .. }))
+    /// Whether the metric has one value, and not a list that is added up.
+    pub(crate) fn is_of_object(&self) -> bool {
+        matches!(self.source(), Some(MetricSource::Object { .. }))
+    }
+
+    /// Whether each pod has a value of the metric.
+    pub(crate) fn is_of_pods(&self) -> bool {
+        matches!(self.source(), Some(MetricSource::Pods { .. }))
+    }
+
+    fn source(&self) -> Option<&MetricSource> {
+        self.hpa.metrics.first().map(|metric| &metric.source)
     }
 }
 
@@ -101,16 +109,11 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Whether a metric that is not built in is divided by the replicas, and has a value without
-/// them. With a target of type Value, replicas settle only if more of them lower the value.
+/// Whether a metric that is not built in is divided by the replicas. With a target of type Value,
+/// replicas settle only if more of them lower the value.
 const fn is_of_rule(metric: &Metric) -> bool {
-    matches!(
-        (&metric.source, metric.target),
-        (
-            MetricSource::Object { .. } | MetricSource::External { .. },
-            MetricTarget::AverageValue(_)
-        )
-    )
+    !matches!(metric.source, MetricSource::Resource { .. })
+        && matches!(metric.target, MetricTarget::AverageValue(_))
 }
 
 /// Whether each pod has a value; `None`: neither the pods nor the workload have one.

@@ -192,9 +192,7 @@ impl Trial<'_> {
 
     fn answer(&self, workload: &Workload, window: &Window, now: Timestamp) -> MetricsAnswer {
         let Some(metric) = self.plan.metric else {
-            let value = self.past.at(now).and_then(|it| it.demand);
-            let value = value.and_then(milli_from_f64);
-            return MetricsAnswer::Values(value.into_iter().collect());
+            return self.of_rule(workload, now);
         };
         let instants = window.instants(now);
         if !metric.is_of_pods {
@@ -209,6 +207,20 @@ impl Trial<'_> {
             let own = own.filter_map(|pod| Some((pod.name.clone(), value?)));
             own.collect::<Vec<_>>()
         });
+        MetricsAnswer::Pods(values.collect())
+    }
+
+    /// The value of a rule's metric, or the share of each serving pod.
+    fn of_rule(&self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
+        let demand = self.past.at(now).and_then(|it| it.demand);
+        if !self.plan.is_of_pods() {
+            let value = demand.and_then(milli_from_f64);
+            return MetricsAnswer::Values(value.into_iter().collect());
+        }
+        let ready = workload.ready(now);
+        let share = demand.and_then(|it| milli_from_f64(it / ready as f64));
+        let serving = workload.pods.iter().take(ready);
+        let values = serving.filter_map(|pod| Some((pod.name.clone(), share?)));
         MetricsAnswer::Pods(values.collect())
     }
 

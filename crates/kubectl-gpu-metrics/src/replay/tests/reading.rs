@@ -160,9 +160,11 @@ fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
     let cpu = json!({"type": "Resource", "resource": {
         "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
     }});
+    let mut valued = external("queue_length");
+    valued["external"]["target"] = json!({"type": "Value", "value": "50"});
     for (metric, name) in [
         (cpu, "cpu"),
-        (named("queue_length"), "queue_length"),
+        (valued, "queue_length"),
         (named("gpu_memory_used"), "gpu_memory_used"),
         (named("gpu_held_count"), "gpu_held_count"),
         (external("gpu_utilization"), "gpu_utilization"),
