@@ -83,7 +83,7 @@ fn every_printed_command_answers_as_printed() {
         .iter()
         .partition(|command| !command.starts_with("kubectl "));
     assert!(
-        (3..=4).contains(&kubectl.len()) && own.len() == 4,
+        (3..=4).contains(&kubectl.len()) && own.len() == 6,
         "{commands:?}"
     );
     for command in kubectl {
@@ -100,6 +100,8 @@ fn every_printed_command_answers_as_printed() {
         "MEM BW %",
         "errors: 0",
         "What the controller wrote",
+        "held GPU-hours were idle",
+        "✓ best",
     ]) {
         let said = said(command).unwrap();
         assert!(said.contains(expected), "{command}: {said}");

@@ -84,7 +84,7 @@ impl Autoscalers {
         self.objects.load().keys().next().cloned()
     }
 
-    /// The paths of kube-apiserver for the autoscalers.
+    /// The paths of kube-apiserver for the autoscalers, and for the fleet's Prometheus.
     pub(super) fn routes(&self) -> Router {
         let hpas = |place: &str| format!("/apis/autoscaling/v2{place}/horizontalpodautoscalers");
         Router::new()
@@ -99,6 +99,7 @@ impl Autoscalers {
             .route("/api/v1/pods", get(pods))
             .route("/api/v1/namespaces/{namespace}/pods", get(pods))
             .with_state(self.clone())
+            .merge(super::fleet::service(Arc::clone(&self.fleet)))
     }
 
     /// Writes the status of each autoscaler in a loop. It is computed from the API's

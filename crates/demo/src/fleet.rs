@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::Uri;
 use tokio::sync::watch;
-use url::Url;
 
 use cluster_state::clock;
 use gpu_metrics::inventory::Inventory;
@@ -23,11 +26,14 @@ const GPUS_PER_NODE: u32 = 8;
 /// The interval at which exporters update their values and are scraped.
 pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
-/// Starts the Prometheus of a fleet, and returns its address too.
-pub(super) async fn simulate(
-    gpus: u32,
-    seed: u64,
-) -> Result<(Arc<Fleet>, Prometheus, Url), Failure> {
+/// The address of the fleet's Prometheus for clients, which ask it through the API.
+pub(super) const SERVICE: &str = "http://prometheus.monitoring.svc:9090";
+
+/// The path of that address at kube-apiserver.
+const PROXY: &str = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/{*path}";
+
+/// Starts the Prometheus of a fleet.
+pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Prometheus), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
     scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
@@ -38,8 +44,20 @@ pub(super) async fn simulate(
     let served = live::serve_prometheus(Arc::clone(&fleet)).await;
     let address = served.map_err(|error| failed(&error))?;
     let url = parse_url(&format!("http://{address}")).map_err(|error| failed(&error))?;
-    let source = Prometheus::new(PrometheusSettings::new(url.clone()), KeyHasher::new());
-    Ok((fleet, source.map_err(|error| failed(&error))?, url))
+    let source = Prometheus::new(PrometheusSettings::new(url), KeyHasher::new());
+    Ok((fleet, source.map_err(|error| failed(&error))?))
+}
+
+/// The Prometheus of a fleet as a Service of a cluster.
+pub(super) fn service(fleet: Arc<Fleet>) -> Router {
+    let answer = async move |uri: Uri| {
+        let answered = tokio::task::spawn_blocking(move || live::prometheus(&fleet, &uri));
+        answered
+            .await
+            .map_err(|error| error.to_string())
+            .into_response()
+    };
+    Router::new().route(PROXY, get(answer))
 }
 
 /// The fleet's objects, updated as they change.

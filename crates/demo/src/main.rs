@@ -34,6 +34,7 @@ use kubectl_gpu_metrics::commands::Command;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, process};
 use prometheus_source::Prometheus;
+use prometheus_source::settings::{PrometheusSettings, parse_url};
 
 use autoscalers::Autoscalers;
 use show::Shown;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
 /// # Errors
 /// When the configuration is invalid, the directory cannot be written or the port is in use.
 async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let mut flags = Flags {
+    let flags = Flags {
         config: args.config.clone(),
         prometheus_url: args.prometheus_url.clone(),
         ..Flags::default()
@@ -137,8 +138,10 @@ async fn run(args: DemoArgs) -> Result<(), Failure> {
                 config.policy.scrape_interval = Some(fleet::SCRAPE);
                 config.poll = Some(fleet::SCRAPE);
             }
-            let (fleet, source, url) = fleet::simulate(args.gpus, args.seed).await?;
-            flags.prometheus_url = Some(url);
+            let (fleet, source) = fleet::simulate(args.gpus, args.seed).await?;
+            let address = parse_url(fleet::SERVICE);
+            let address = address.map_err(|error| Failure::Failed(error.to_string()))?;
+            config.prometheus = Some(PrometheusSettings::new(address));
             let inventory = fleet::inventory(Arc::clone(&fleet));
             (source, inventory, Some(Autoscalers::new(fleet)))
         }

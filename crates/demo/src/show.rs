@@ -142,7 +142,13 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
     ]);
     if let Some(name) = deployment {
         let words = format!("explain hpa {namespace}/{name}");
-        all.push(("why an autoscaler wants its replicas", own(words)));
+        let usage = "usage --since 24h --by workload".to_owned();
+        let backtest = format!("backtest {hpa} --since 2h --sweep");
+        all.extend([
+            ("why an autoscaler wants its replicas", own(words)),
+            ("who held GPUs without using them", own(usage)),
+            ("which target an autoscaler should have", own(backtest)),
+        ]);
     }
     let all = all.iter();
     let all = all.map(|(what, command)| format!("  # {what}\n  {command}\n"));

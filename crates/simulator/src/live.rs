@@ -67,21 +67,23 @@ where
 }
 
 /// Serves the Prometheus of a fleet on a port of 127.0.0.1, for as long as the process
-/// runs. It answers the range selectors of a poll, and the queries for the past of devices.
-/// Returns its address.
+/// runs. Returns its address.
 ///
 /// # Errors
 /// When no port can be bound.
 pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
-    let answer = move |uri: &Uri| {
-        let (status, body) = match range(&fleet, uri).or_else(|| past(&fleet, uri)) {
-            Some(body) => (StatusCode::OK, body),
-            None => (StatusCode::BAD_REQUEST, "no range selector".to_owned()),
-        };
-        Some(response(status, "application/json", body))
-    };
-    let (address, _) = listen(answer).await?;
+    let (address, _) = listen(move |uri| Some(prometheus(&fleet, uri))).await?;
     Ok(address)
+}
+
+/// The answer of the Prometheus of a fleet to the range selectors of a poll, and to the queries
+/// for the past of devices.
+pub fn prometheus(fleet: &Fleet, uri: &Uri) -> Response<Full<Bytes>> {
+    let (status, body) = match range(fleet, uri).or_else(|| past(fleet, uri)) {
+        Some(body) => (StatusCode::OK, body),
+        None => (StatusCode::BAD_REQUEST, "no range selector".to_owned()),
+    };
+    response(status, "application/json", body)
 }
 
 /// The answer to `{__name__=~"A|B"}[1m]`.
