@@ -142,6 +142,8 @@ impl Lab {
         command.arg("--prometheus-url").arg(prometheus);
         command.args(Program::kubeconfig_flags(&self.account));
         command.args(flags);
+        // The name of a Service is known inside of a cluster only.
+        command.env("http_proxy", &self.prometheus.url);
         let server = Program::start(command);
         let _ = listening(&server);
         server

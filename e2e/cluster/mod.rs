@@ -8,6 +8,7 @@ mod check_diagnosis;
 mod crowd;
 mod explaining;
 mod gpus;
+mod history;
 mod install;
 mod ipv6;
 mod keda;

@@ -17,7 +17,7 @@ use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::{Storage, Store, blocks};
 
 /// Opens a user's page in a browser. Returns its address without the token.
-fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
+pub(super) fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
     let mut command = Program::plugin(["ui"]);
     command.args(flags).arg("--kubeconfig").arg(kubeconfig);
     let program = Program::start(command);
@@ -158,7 +158,7 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
 }
 
 /// Asserts that an element has these words.
-fn has(browser: &Browser, choice: &str, words: &str) {
+pub(super) fn has(browser: &Browser, choice: &str, words: &str) {
     let said = browser.text(choice);
     assert!(said.contains(words), "{said}: {}", browser.text("main"));
 }

@@ -1,5 +1,6 @@
 //! A proxy for a store that holds queries, like a slow store, and counts them.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -54,6 +55,11 @@ pub(super) struct Proxy {
 impl Proxy {
     /// A proxy for the store at `url`.
     pub(super) async fn before(url: &str) -> Self {
+        Self::at(Ipv4Addr::LOCALHOST.into(), url).await
+    }
+
+    /// The same on an address of this machine.
+    pub(super) async fn at(ip: IpAddr, url: &str) -> Self {
         let (url, state) = (url.to_owned(), Arc::<State>::default());
         let shared = Arc::clone(&state);
         let answer = move |request: Request<Incoming>| {
@@ -65,12 +71,16 @@ impl Proxy {
         };
         Self {
             state,
-            stub: Stub::start(answer).await,
+            stub: Stub::start_on(ip, answer).await,
         }
     }
 
     pub(super) fn url(&self) -> String {
         self.stub.url()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.stub.address.port()
     }
 
     /// Holds queries with this text from now on.
