@@ -38,12 +38,40 @@ fn without_prometheus_the_page_shows_the_cause_and_no_number() {
     }
 }
 
+/// Whether a page is wider than its window.
+const IS_WIDER: &str = "return document.documentElement.scrollWidth > innerWidth";
+
+fn set_width(browser: &Browser, width: u32) {
+    let window = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+    browser.devtools("Emulation.setDeviceMetricsOverride", &window);
+}
+
+#[test]
+fn two_thousand_gpus_are_a_map_and_pages_of_rows() {
+    let (_demo, url) = demo(&["--gpus=2000"]);
+    let browser = Browser::start();
+    browser.open(&url);
+    for width in [1400, 420] {
+        set_width(&browser, width);
+        for page in ["", "gpus", "pods", "gpus?page=2&sort=mem-bw"] {
+            browser.open(&format!("{}{page}", origin(&url)));
+            assert_eq!(browser.run(IS_WIDER), false, "/{page} at {width}");
+            let rows = "return [...document.querySelectorAll('main > .scroll > table')].pop().tBodies[0].rows.length";
+            assert_eq!(browser.run(rows), 100, "/{page}");
+            assert_ne!(browser.text("nav.pager"), "", "/{page}");
+        }
+        browser.open(origin(&url));
+        let squares = browser.run("return document.querySelectorAll('a.square').length");
+        assert!(squares.as_u64() >= Some(2000), "{squares}");
+    }
+    assert_eq!(browser.violations(), Vec::<String>::new());
+}
+
 #[test]
 fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let (_demo, url) = demo(&[]);
     let browser = Browser::start();
-    let phone = json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": false});
-    browser.devtools("Emulation.setDeviceMetricsOverride", &phone);
+    set_width(&browser, 420);
     browser.open(&url);
     let words = [
         "× gpu_memory_utilization is at most 100",
@@ -62,11 +90,14 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let hidden = "return [...document.querySelectorAll('tbody tr td:nth-child(-n+3)')].filter((it) => it.getBoundingClientRect().right > innerWidth).length";
     assert_eq!(browser.run(hidden), 0, "{}", browser.text("main"));
     assert_eq!(browser.text("header .brand span"), "demo");
-    let wide = "return document.documentElement.scrollWidth > innerWidth";
     let rows = "return new Set([...document.querySelectorAll('header nav li')].map((it) => it.offsetTop)).size";
     for page in PAGES {
         browser.open(&format!("{}{page}", origin(&url)));
-        assert_eq!(browser.run(wide), false, "/{page} is wider than the window");
+        assert_eq!(
+            browser.run(IS_WIDER),
+            false,
+            "/{page} is wider than the window"
+        );
         assert_eq!(browser.run(rows), 1, "/{page}");
     }
     assert_eq!(browser.violations(), Vec::<String>::new());
