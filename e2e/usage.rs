@@ -87,14 +87,14 @@ async fn recorded() -> Store {
         ("infer-5d4f8c9b7-bcdfh", "ReplicaSet", "infer-5d4f8c9b7"),
         ("train-0", "StatefulSet", "train"),
     ] {
-        let namespace = if kind == "ReplicaSet" {
-            "team-a"
-        } else {
-            "team-b"
+        let (namespace, role) = match kind {
+            "ReplicaSet" => ("team-a", "serving"),
+            _ => ("team-b", "training"),
         };
         for hour in 0..MINUTES / 60 {
             let at = START + 3600 * hour;
             writeln!(out, r#"kube_pod_owner{{namespace="{namespace}",pod="{pod}",owner_kind="{kind}",owner_name="{owner}"}} 1 {at}"#).unwrap();
+            writeln!(out, r#"kube_pod_labels{{namespace="{namespace}",pod="{pod}",label_example_com_role="{role}"}} 1 {at}"#).unwrap();
         }
     }
     let storage = Storage::new();
@@ -262,6 +262,22 @@ async fn owners_are_named_worst_first_and_unknown_ones_are_unknown() {
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
+    let (_, text) = usage(&prometheus.url, &["--price", "A100=2"]);
+    let said = "No price is of these GPUs, and their owners have no cost: NVIDIA H100.";
+    assert!(text.contains(said), "{text}");
     let (rows, _) = usage(&prometheus.url, &["-n", "team-b", "-o", "json"]);
     assert_eq!(rows.keys().collect::<Vec<_>>(), ["team-b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_added_up_by_the_value_of_a_label() {
+    let prometheus = recorded().await;
+    let flags = ["--by", "label=example.com/role", "-o", "json"];
+    let (rows, _) = usage(&prometheus.url, &flags);
+    let held = |role: &str| rows[role]["held"].as_f64().unwrap();
+    assert_near("serving", held("serving"), 2.0 * 168.0);
+    assert_near("training", held("training"), 2.0 * 72.0);
+    // Pods without the label.
+    assert_near("unknown", held("unknown"), 2.0 * 168.0);
+    assert_eq!(rows.len(), 3, "{rows:?}");
 }

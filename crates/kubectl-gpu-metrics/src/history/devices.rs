@@ -105,6 +105,8 @@ pub(crate) struct DeviceQueries {
     selectors: Vec<String>,
     queries: Vec<String>,
     units: Vec<Unit>,
+    /// The namespace of the pods; `None`: of all, and free devices.
+    namespace: Option<String>,
     /// The names of the fields.
     pub(crate) names: String,
 }
@@ -157,6 +159,7 @@ impl History {
             selectors: specs.iter().flat_map(|it| selectors(it, "")).collect(),
             queries,
             units: specs.iter().map(|spec| spec.unit).collect(),
+            namespace: namespace.map(str::to_owned),
             names: names.cloned().collect::<Vec<_>>().join(" or "),
         }
     }
@@ -207,7 +210,12 @@ impl History {
             evidence: UnitEvidence::default(),
         };
         self.each(&queries.collect::<Vec<_>>(), period, |range, batches| {
-            take(range.clone(), rows.of(&range, &batches));
+            let mut read = rows.of(&range, &batches);
+            // An exporter in the namespace may name pods of others.
+            let is_of =
+                |it: &Holding| it.pod.as_ref().map(|pod| &*pod.0) == of.namespace.as_deref();
+            read.retain(|it, _| of.namespace.is_none() || is_of(it));
+            take(range.clone(), read);
         })
         .await?;
         match rows.has_unknown_unit() {

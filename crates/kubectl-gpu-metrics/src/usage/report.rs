@@ -1,7 +1,7 @@
 //! What the usage of a fleet says.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Table, columns};
@@ -114,8 +114,22 @@ impl Report<'_> {
                 self.owners.source
             )
         });
-        document.notes([self.how.clone()].into_iter().chain(owners));
+        let notes = [self.how.clone()].into_iter().chain(owners);
+        document.notes(notes.chain(self.unpriced(usage)));
         document
+    }
+
+    /// The models without a price, whose owners have no cost.
+    fn unpriced(&self, usage: &Usage) -> Option<String> {
+        let prices = self.prices?;
+        let models = usage.held.values().map(|it| it.model.as_deref());
+        let models = models.filter(|it| prices.of(*it).is_none());
+        let models: BTreeSet<&str> = models.map(|it| it.unwrap_or("unknown model")).collect();
+        let models: Vec<&str> = models.into_iter().collect();
+        (!models.is_empty()).then(|| {
+            let models = models.join(", ");
+            format!("No price is of these GPUs, and their owners have no cost: {models}.")
+        })
     }
 
     /// The owners, those with the most idle GPU-hours first.
