@@ -73,7 +73,7 @@ fn declaration(id: &str, text: &str) -> Option<(usize, String)> {
     };
     let code = format!(
         "/// {title}.\npub static {id}: Code = Code {{ id: {id:?}, severity: Severity::{severity}, \
-         title: {title:?}, remedy: {remedy:?}, page: {page:?}, url: \"docs/checks/{id}.md\" }};\n"
+         title: {title:?}, remedy: {remedy:?}, page: {page:?} }};\n"
     );
     Some((list, code))
 }

@@ -16,8 +16,6 @@ pub struct Code {
     pub remedy: &'static str,
     /// Its page, as Markdown.
     pub page: &'static str,
-    /// The path of its page in the repository.
-    pub url: &'static str,
 }
 
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));

@@ -70,8 +70,6 @@ pub struct Finding {
     /// The command of the remedy, for a shell in the folder of the manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The page of the code.
-    pub url: Cow<'static, str>,
     /// The file with the fault, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -90,7 +88,6 @@ impl Finding {
             message: message.into(),
             remedy: code.remedy.into(),
             command: None,
-            url: code.url.into(),
             file: None,
             consequences: Vec::new(),
         }

@@ -26,11 +26,11 @@ pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
     after_help = "Exit code: 0 no finding of the level of --fail-on, 1 findings, 2 usage, 3 nothing could be checked, or a file is not valid.
 
 Examples:
-  check -A
-  check -n ml -o json
-  check --pre
-  check --offline hpa.yaml config.yaml
-  check --explain GM504"
+  kubectl gpu-metrics check -A
+  kubectl gpu-metrics check -n ml -o json
+  kubectl gpu-metrics check --pre
+  kubectl gpu-metrics check --offline hpa.yaml config.yaml
+  kubectl gpu-metrics check --explain GM504"
 )]
 pub struct CheckArgs {
     /// Manifests (HPAs, ConfigMaps), configuration files and values of the charts of this
@@ -135,7 +135,7 @@ pub(super) fn document(report: &Report) -> Document {
     };
     let found = report.findings.iter().map(of_finding);
     let skipped = report.skipped.iter().map(of_skipped);
-    document.findings(found.chain(skipped).collect());
+    document.findings(found.chain(skipped));
     let skipped = report.skipped.len();
     let said = format!("{}; skipped: {skipped}", said.join(", "));
     document.verdict(severity, said);
@@ -157,7 +157,6 @@ pub(super) fn of_finding(it: &Finding) -> document::Finding {
         message: it.message.clone(),
         remedy: it.remedy.clone(),
         command: it.command.clone(),
-        more: Some(it.url.to_string()),
         consequences: it.consequences.iter().map(of_finding).collect(),
     }
 }
@@ -170,7 +169,6 @@ pub(super) fn of_skipped(it: &Skipped) -> document::Finding {
         message: it.reason.clone(),
         remedy: it.remedy.clone(),
         command: None,
-        more: None,
         consequences: Vec::new(),
     }
 }

@@ -237,7 +237,7 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
 async fn findings_of_the_server_are_reported_and_an_older_server_is_named() {
     let item = |code: &str| {
         json!({"code": code, "severity": "warning", "object": "GPUs", "message": "odd", "remedy": "mend",
-            "url": "x"})
+        })
     };
     let skipped = json!([{"what": "the rest", "reason": "so it is", "remedy": "none"}]);
     let configuration = json!([["gpu.window", "30s"], ["gpu.resources", "example.com/a100"]]);

@@ -277,7 +277,6 @@ mod tests {
             message: "it is broken".to_owned(),
             remedy: "mend it".to_owned(),
             command: None,
-            more: None,
             consequences,
         };
         let mut document = Document::new("Findings");

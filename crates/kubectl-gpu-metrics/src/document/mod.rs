@@ -137,8 +137,6 @@ pub(crate) struct Finding {
     pub(crate) remedy: String,
     /// The command that does it.
     pub(crate) command: Option<String>,
-    /// Where more about it is written.
-    pub(crate) more: Option<String>,
     /// The problems that end with this one.
     pub(crate) consequences: Vec<Finding>,
 }
@@ -162,25 +160,28 @@ impl Document {
 
     /// Adds values with their names, if there are any.
     pub(crate) fn facts(&mut self, facts: impl IntoIterator<Item = Fact>) {
-        let facts: Vec<Fact> = facts.into_iter().collect();
-        if !facts.is_empty() {
-            self.blocks.push(Block::Facts(facts));
-        }
+        self.add(Block::Facts, facts);
     }
 
     /// Adds sentences in an order, if there are any.
     pub(crate) fn steps(&mut self, steps: impl IntoIterator<Item = String>) {
-        let steps: Vec<String> = steps.into_iter().collect();
-        if !steps.is_empty() {
-            self.blocks.push(Block::Steps(steps));
-        }
+        self.add(Block::Steps, steps);
     }
 
     /// Adds remarks, if there are any.
     pub(crate) fn notes(&mut self, notes: impl IntoIterator<Item = String>) {
-        let notes: Vec<String> = notes.into_iter().collect();
-        if !notes.is_empty() {
-            self.blocks.push(Block::Notes(notes));
+        self.add(Block::Notes, notes);
+    }
+
+    /// Adds problems, if there are any.
+    pub(crate) fn findings(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.add(Block::Findings, findings);
+    }
+
+    fn add<T>(&mut self, block: fn(Vec<T>) -> Block, parts: impl IntoIterator<Item = T>) {
+        let parts: Vec<T> = parts.into_iter().collect();
+        if !parts.is_empty() {
+            self.blocks.push(block(parts));
         }
     }
 
@@ -191,12 +192,5 @@ impl Document {
 
     pub(crate) fn code(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Code(text.into()));
-    }
-
-    /// Adds problems, if there are any.
-    pub(crate) fn findings(&mut self, findings: Vec<Finding>) {
-        if !findings.is_empty() {
-            self.blocks.push(Block::Findings(findings));
-        }
     }
 }

@@ -120,7 +120,6 @@ fn of_finding(finding: &Finding) -> Vec<String> {
     ];
     let command = finding.command.iter().flat_map(|command| command.lines());
     lines.extend(command.map(|line| format!("    {line}")));
-    lines.extend(finding.more.iter().map(|more| format!("  {more}")));
     let mut lines: Vec<String> = lines.iter().map(|it| escaped(it).into_owned()).collect();
     if !finding.consequences.is_empty() {
         lines.push("  It also causes:".to_owned());
