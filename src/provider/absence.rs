@@ -43,8 +43,9 @@ impl<'a> Lookup<'a> {
             }
             (Some(why), None) => format!("no value of {metric} for {of}: {why}"),
             (None, None) => format!(
-                "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
-                 that dcgm-exporter is up and that its series reach Prometheus with pod labels"
+                "no GPU of {of} has enough fresh samples for {metric}: those of a new pod come with \
+                 the next scrapes; otherwise check that its pods hold GPUs, that dcgm-exporter is \
+                 up and that its series reach Prometheus with pod labels"
             ),
         }
     }

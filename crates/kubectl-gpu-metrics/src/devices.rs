@@ -10,8 +10,7 @@ use crate::document::table::columns;
 /// The resource of references to GPUs and MIG instances.
 pub(super) const GPUS: &str = "gpus";
 
-/// The columns that only an explanation fills, and those that only a list fills.
-pub(super) const OF_EXPLANATIONS: [&str; 1] = ["readings"];
+/// The columns that only a list fills.
 pub(super) const OF_LISTS: [&str; 2] = ["memoryUtilization", "idleFor"];
 
 columns! {
@@ -27,10 +26,6 @@ columns! {
         [unit(Unit::Percent)] => |gpu| Cell::known(gpu.now().number, Unit::Percent, reason(gpu));
     "idleFor", "IDLE FOR", "time since it was active"
         [unit(Unit::Seconds)] => |gpu| idle_for(gpu.idle_since, reason(gpu));
-    "readings", "WINDOW", "its reading at each instant" [wide()] => |gpu| Cell::Instants {
-        values: gpu.readings.iter().map(|reading| reading.number).collect(),
-        unit: Unit::Plain,
-    };
     "model", "MODEL", "model that DCGM reports"
         [wide()] => |gpu| text(gpu.model.as_ref(), "the exporter reports no model");
     "field", "FIELD", "the field of its readings"

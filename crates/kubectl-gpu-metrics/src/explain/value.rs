@@ -6,13 +6,16 @@ use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::signal;
 
-use crate::devices::{DEVICES, OF_LISTS, outcome};
+use crate::devices::{DEVICES, OF_LISTS, outcome, uuid};
 use crate::document::cell::{Cell, Unit};
 use crate::document::table::{Column, Table, columns};
 use crate::document::{Document, Fact, Severity};
 
-/// Up to this many devices have a column in the table of instants.
+/// So many devices have a column in the table of instants; those of others are wide.
 const IN_COLUMNS: usize = 8;
+
+const AHEAD: &str = "The window ends ahead of now, because samples may be late; the newest reading \
+                     counts until then.";
 
 columns! {
     /// The columns of instants; those of devices follow.
@@ -100,24 +103,20 @@ fn instants(said: &Explanation, unit: Unit, document: &mut Document) {
     if let Some(column) = table.columns.iter_mut().find(|it| it.name == "mean") {
         column.unit = Some(unit);
     }
-    let shown = said
-        .devices
-        .iter()
-        .filter(|_| said.devices.len() <= IN_COLUMNS);
-    for device in shown {
-        let heading: String = end_of(&device.uuid);
-        let column = Column {
-            heading: heading.into(),
-            name: device.uuid.clone().into(),
+    for (place, device) in said.devices.iter().enumerate() {
+        table.columns.push(Column {
+            heading: end_of(&device.uuid).into(),
+            name: uuid(device).into(),
+            is_wide: place >= IN_COLUMNS,
             ..Column::new("", "", "")
-        };
-        table.columns.push(column);
+        });
         for (place, row) in table.rows.iter_mut().enumerate() {
             let reading = device.readings.get(place);
             row.push(reading.map_or_else(|| Cell::absent(""), |it| Cell::text(outcome(it))));
         }
     }
     document.table(table);
+    document.notes([AHEAD.to_owned()]);
 }
 
 /// The end of a UUID, which differs between devices.

@@ -6,7 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod owners;
 pub(crate) mod period;
 pub(crate) mod recording;
-mod store;
+pub(crate) mod store;
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;

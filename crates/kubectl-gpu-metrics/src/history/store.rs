@@ -17,6 +17,10 @@ use crate::Failure;
 use crate::cluster::Cluster;
 use crate::values::FindingList;
 
+/// Why a server names no store.
+pub(crate) const UNNAMED: &str =
+    "it is no Service of the cluster, or the server sends it headers or matchers of its own";
+
 /// What to do where the server's store cannot be found or asked.
 const REMEDY: &str = "give --prometheus-url http://host:port, for example of kubectl port-forward";
 
@@ -40,9 +44,7 @@ impl Store {
         let said = FindingList::read(cluster).await;
         let said = said.map_err(|error| failed(error.to_string()))?;
         let address = said.setting(PROMETHEUS_SERVICE).and_then(proxy_path);
-        let path = address.ok_or_else(|| {
-            failed("it is outside of the cluster, or the server sends it headers or matchers of its own".into())
-        })?;
+        let path = address.ok_or_else(|| failed(UNNAMED.into()))?;
         Ok(Self::Proxied(Box::new(cluster.clone()), path))
     }
 

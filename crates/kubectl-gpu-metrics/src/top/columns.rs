@@ -140,7 +140,7 @@ mod tests {
         let gpus: Vec<DeviceReport> = serde_json::from_value(listed).unwrap();
         let cells = shown(&Table::of("GPUs", DEVICES, gpus));
         assert_eq!(cells[2..5], ["active", "ml/train-0", "40.0%"]);
-        assert_eq!(cells[14..17], ["none", "–", "–"]);
+        assert_eq!(cells[13..16], ["none", "–", "–"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs};
-use super::devices::{DEVICES, OF_EXPLANATIONS};
+use super::devices::DEVICES;
 use super::document::Document;
 use super::document::table::Table;
 use super::document::text::Layout;
@@ -209,9 +209,7 @@ fn gpus(found: &mut Found, args: &TopArgs) -> Table {
         let unlisted = found.of_no_node(gpus.len());
         found.notes.extend(unlisted);
     }
-    let mut table = Table::of("GPUs at the newest instant", DEVICES, gpus);
-    OF_EXPLANATIONS.iter().for_each(|name| table.remove(name));
-    table
+    Table::of("GPUs at the newest instant", DEVICES, gpus)
 }
 
 #[cfg(test)]

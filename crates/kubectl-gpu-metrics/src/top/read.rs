@@ -115,7 +115,8 @@ impl Found {
         for row in &mut self.rows {
             row.allocatable = allocatable.remove(&row.item.name);
         }
-        if self.rows.iter().any(|row| row.allocatable.is_none()) && self.notes.is_empty() {
+        let is_unknown = self.rows.iter().any(|row| row.allocatable.is_none());
+        if args.what == What::Nodes && is_unknown && self.notes.is_empty() {
             self.notes.insert(UNKNOWN_OFFER.to_owned());
         }
         let unlisted = allocatable.into_iter().map(|(name, gpus)| Row {

@@ -13,12 +13,13 @@ use super::past;
 use crate::Failure;
 use crate::check::{self, live::look_at};
 use crate::cluster::Cluster;
-use crate::devices::{self, DEVICES, OF_EXPLANATIONS};
+use crate::devices::{self, DEVICES};
 use crate::document::cell::{Cell, Fill, Object, Reference, Unit};
-use crate::document::table::{Table, columns};
+use crate::document::table::{ColumnOf, Table, columns};
 use crate::document::{Block, Document, Fact, Severity};
 use crate::explain::hpa::Decision;
 use crate::explain::{explained, failure, value};
+use crate::history::store::UNNAMED;
 use crate::kinds;
 use crate::top::autoscalers::{table, verdict};
 use crate::top::read::{Found, autoscalers};
@@ -78,7 +79,7 @@ async fn unwell(ask: &Ask, document: &mut Document) {
     // Without the right to read them, they are on no page.
     let said = FindingList::read(&ask.cluster).await.unwrap_or_default();
     let worst = said.items.iter().filter(|it| it.severity != Info);
-    document.findings(worst.map(check::of_finding).collect());
+    document.findings(worst.map(check::of_finding));
 }
 
 /// A node with the GPUs of its row.
@@ -185,10 +186,8 @@ pub(super) async fn gpu(ask: Arc<Ask>) -> Result<Document, Failure> {
         .find(|gpu| devices::uuid(gpu) == name);
     let gpu = gpu.ok_or_else(|| Failure::Failed(format!("no series is of the GPU {name} now")))?;
     let mut document = Document::new(format!("GPU {name}"));
-    let columns = DEVICES
-        .iter()
-        .filter(|it| !OF_EXPLANATIONS.contains(&&*it.column.name));
-    document.facts(columns.map(|it| Fact::new(it.column.heading.to_lowercase(), (it.cell)(&gpu))));
+    let fact = |it: &ColumnOf<_>| Fact::new(it.column.heading.to_lowercase(), (it.cell)(&gpu));
+    document.facts(DEVICES.iter().map(fact));
     document.notes(found.notes);
     let of = Reference::new(devices::GPUS, None, name);
     document.blocks.extend(past::of_object(&ask, &of).await);
@@ -221,12 +220,8 @@ pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
         None => document.verdict(Severity::Good, "GPU data are read."),
     }
     let store = said.setting(PROMETHEUS_SERVICE).map(Cell::text);
-    let unnamed = || {
-        Cell::absent(
-            "it is outside of the cluster, or the server sends it headers or matchers of its own",
-        )
-    };
-    let store = Fact::new("Prometheus", store.unwrap_or_else(unnamed));
+    let unnamed = || Cell::absent(UNNAMED);
+    let store = Fact::new("Prometheus of the server", store.unwrap_or_else(unnamed));
     let read = Found::read(&ask.args(What::Gpus), &ask.cluster).await;
     let found = read.unwrap_or_default();
     let windows = found.rows.iter().filter_map(|row| row.item.window.as_ref());
@@ -234,11 +229,7 @@ pub(super) async fn sources(ask: Arc<Ask>) -> Result<Document, Failure> {
     let lag = Cell::known(lag, Unit::Seconds, "no GPU has a value");
     document.facts([store, Fact::new("the store is late by", lag)]);
     let findings = said.items.iter().map(check::of_finding);
-    document.findings(
-        findings
-            .chain(said.skipped.iter().map(check::of_skipped))
-            .collect(),
-    );
+    document.findings(findings.chain(said.skipped.iter().map(check::of_skipped)));
     document.heading("Configuration in force");
     let keys = said.configuration.into_iter();
     document.facts(keys.map(|(key, value)| Fact::new(key, Cell::text(value))));

@@ -226,7 +226,11 @@ impl<'a> Chosen<'a> {
         let caption = "Memory bandwidth utilisation, mean of held GPUs";
         Ok([
             self.series(caption, Unit::Percent, busy),
-            self.series("GPUs held, and of these idle", Unit::Count, held),
+            self.series(
+                "GPUs held, and of these idle; MIG instances by their share",
+                Unit::Count,
+                held,
+            ),
         ])
     }
 
