@@ -36,7 +36,7 @@ mod tests {
             "metadata": {"name": "a", "labels": {"any": "thing"}, "creationTimestamp": null},
             "spec": {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
-                "minReplicas": 1, "maxReplicas": 4,
+                "minReplicas": 4, "maxReplicas": 4,
                 "metrics": [{"type": "Pods", "pods": {
                     "metric": {"name": "gpu_memory_utilization", "selector": {"matchLabels": {"window": "2m"}}},
                     "target": {"type": "AverageValue", "averageValue": "50"},
@@ -56,7 +56,7 @@ mod tests {
 TARGET/averageValue null | spec.metrics[0].pods.target.averageValue is missing
 /spec/minReplicas 20 | spec.maxReplicas must be at least 20
 /spec/minReplicas 0 | spec.minReplicas is 0, which needs an Object or External metric
-/spec/maxReplicas 0 | spec.maxReplicas must be at least 1
+/spec/maxReplicas 0 | spec.maxReplicas must be at least 4
 TARGET/type "Averagevalue" | spec.metrics[0].pods.target.type: "Averagevalue" is not known; Utilization, Value or AverageValue
 TARGET/averageValue "-5" | spec.metrics[0].pods.target.averageValue: "-5" is no quantity above zero
 "#;

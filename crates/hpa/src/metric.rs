@@ -85,13 +85,6 @@ impl MetricTrace {
             Proposal::Failed | Proposal::NotComputed => None,
         }
     }
-
-    pub(super) const fn replicas(&self) -> Option<i32> {
-        match self.proposal {
-            Proposal::Replicas { replicas, .. } => Some(replicas),
-            Proposal::Failed | Proposal::NotComputed => None,
-        }
-    }
 }
 
 const fn replicas(shown: i64, replicas: i32) -> Proposal {
@@ -116,9 +109,6 @@ fn from_pods(
     of: &Situation<'_>,
     steps: &mut Vec<String>,
 ) -> Result<Proposal, &'static str> {
-    if answered.is_empty() {
-        return Err(NO_VALUE);
-    }
     if of.pods.is_empty() {
         return Err(NO_PODS);
     }
@@ -154,9 +144,8 @@ fn from_pods(
     let is_filled = !pending.is_empty() || !missing.is_empty();
     let (mut second, mut multiplied) = (ratio, ready);
     if is_filled {
-        let substitute = if ratio < 1.0 { target.0 } else { 0 };
-        let missing = missing.into_iter().filter(|_| ratio != 1.0);
-        values.extend(missing.map(|pod| (pod, substitute)));
+        let substitute = if ratio <= 1.0 { target.0 } else { 0 };
+        values.extend(missing.into_iter().map(|pod| (pod, substitute)));
         values.extend(pending.into_iter().map(|pod| (pod, 0)));
         let again;
         (again, second) = mean(&values, target).ok_or(nothing)?;
@@ -167,7 +156,7 @@ fn from_pods(
     }
     let current = of.scale.spec_replicas;
     let computed = rounded_up(second * multiplied as f64);
-    let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
+    let turns = ratio > 1.0 && second < 1.0;
     let is_against = (second < 1.0 && computed > current) || (second > 1.0 && computed < current);
     if of.is_tolerated(second, steps) {
         return Ok(replicas(shown, current));

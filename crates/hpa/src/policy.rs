@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use super::behavior::{ScalingPolicy, ScalingRules, Select};
+use super::behavior::{ScalingRules, Select};
 use super::ratio::rounded_up;
 use super::stabilise::PastReplicas;
 use super::{Situation, counted};
-
-/// Without `behavior`, a scale-up to this number of replicas is always allowed.
-const FREE_REPLICAS: i32 = 4;
 
 /// What prevents a change of the replicas, or makes it smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +51,7 @@ pub(super) fn limit(of: &Situation<'_>, to: i32, steps: &mut Vec<String>) -> (i3
         behavior => {
             let rate = match behavior {
                 // At most twice the replicas, or four.
-                None => current.saturating_mul(2).max(FREE_REPLICAS),
+                None => current.saturating_mul(2).max(4),
                 Some(behavior) if to > current => rate(&behavior.up, true, of, steps),
                 Some(_) => current,
             };
@@ -80,11 +77,7 @@ fn rate(rules: &ScalingRules, up: bool, of: &Situation<'_>, steps: &mut Vec<Stri
         return current;
     }
     let ends = rules.policies.iter().map(|policy| {
-        let ScalingPolicy {
-            percent,
-            value,
-            period,
-        } = *policy;
+        let (percent, value, period) = (policy.percent, policy.value, policy.period);
         let begun = of.now - Duration::from_secs(u64::try_from(period).unwrap_or(0));
         let changed = |events: &[PastReplicas]| {
             let inside = events.iter().filter(|event| event.at > begun);

@@ -1,6 +1,5 @@
 //! Stabilisation: earlier recommendations limit the current one.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::Situation;
@@ -28,10 +27,10 @@ impl History {
     pub fn scaled(&mut self, from: i32, to: i32, at: Timestamp) {
         let replicas = (to - from).abs();
         let event = PastReplicas { replicas, at };
-        match to.cmp(&from) {
-            Ordering::Greater => self.ups.push(event),
-            Ordering::Less => self.downs.push(event),
-            Ordering::Equal => {}
+        if to > from {
+            self.ups.push(event);
+        } else if to < from {
+            self.downs.push(event);
         }
     }
 

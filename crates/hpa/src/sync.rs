@@ -80,7 +80,10 @@ impl Situation<'_> {
         let metrics = self.hpa.metrics.iter().zip(self.answers);
         let metrics = metrics.map(|(metric, answer)| MetricTrace::compute(metric, answer, self));
         trace.metrics = metrics.collect();
-        let highest = trace.metrics.iter().filter_map(MetricTrace::replicas);
+        let highest = trace.metrics.iter().filter_map(|it| match it.proposal {
+            Proposal::Replicas { replicas, .. } => Some(replicas),
+            Proposal::Failed | Proposal::NotComputed => None,
+        });
         // As in the controller: any later proposal replaces one of zero.
         let highest = highest.reduce(|best, next| if best == 0 { next } else { best.max(next) });
         let best = highest.unwrap_or(0).max(0);

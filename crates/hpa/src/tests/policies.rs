@@ -34,6 +34,7 @@ const ROWS: &str = "
 10 to 0 in 1-1000 | 100/60 |  |  | 1 TooFewReplicas
 10 to 2 in 5-1000 | 100%/60 |  |  | 5 TooFewReplicas
 10 to 2 in 1-1000 | 5/60 |  |  | 5 ScaleDownLimit
+10 to 2 in 5-1000 | 5/60 |  |  | 5 TooFewReplicas
 10 to 5 in 1-1000 | 50%/60 |  |  | 5 DesiredWithinRange
 100 to 500 in 1-200 | 300/60 | 1 5 9 |  | 200 TooManyReplicas
 100 to 500 in 1-1000 | 5/120 | 1 5 9 |  | 100 ScaleUpLimit

@@ -45,8 +45,9 @@ one of four missing holds a step up | 4 | pods 50000 |  | 62000 71500 66500 - | 
 all four answer and it goes up | 4 | pods 50000 |  | 62000 71500 66500 66000 | 6 66500
 a pod that ended and is still selected counts as missing | 3 | pods 10000 |  | 2000 2000 -S | 2 2000
 a pod that ended keeps counting while it has a value | 2 | pods 10000 |  | 2000 2000S | 1 2000
-a pending pod slows scaling up | 3 | pods 10000 |  | 14000 14000 -P | 3 14000
-a pending pod does not slow scaling down | 3 | pods 10000 |  | 4000 4000 -P | 1 4000
+a pending pod counts as zero above the target | 2 | pods 10000 |  | 11500 11500 -P | 2 11500
+a pending pod does not count at the target | 3 | pods 10000 |  | 10000 10000 -P | 3 10000
+a pending pod does not count below the target | 3 | pods 10000 |  | 9500 9500 -P | 3 9500
 readiness does not matter for pods metrics | 2 | pods 10000 |  | 20000u 20000u | 4 20000
 values of pods not selected count | 2 | pods 10000 |  | 10000 10000 x40000 | 4 20000
 no value is scaled to nobody | 2 | pods 1000 |  | 0 0 | 0 0

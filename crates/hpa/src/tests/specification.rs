@@ -31,6 +31,7 @@ fn metric(metric: Value) -> Result<Metric, String> {
 #[test]
 fn unset_fields_have_the_defaults_of_the_api() {
     let hpa = read(spec(&json!({}))).unwrap();
+    assert_eq!(hpa.to_string(), "HorizontalPodAutoscaler team/web");
     assert_eq!((hpa.min, hpa.max), (1, 9));
     assert_eq!(hpa.metrics[0].target, MetricTarget::Utilization(80));
     assert!(hpa.behavior.is_none());
@@ -76,7 +77,9 @@ fn each_kind_of_metric_is_read() {
     }}))
     .unwrap();
     assert_eq!(external.target, MetricTarget::AverageValue(Milli(1500)));
-    assert!(external.source.selector().is_some());
+    assert_eq!(external.target.to_string(), "1.5 per pod");
+    let labels = external.source.selector().unwrap().match_labels.as_ref();
+    assert_eq!(labels.unwrap().len(), 2);
 
     let object = metric(json!({"type": "Object", "object": {
         "describedObject": {"kind": "Service", "name": "web"},
@@ -138,6 +141,8 @@ fn an_error_names_the_invalid_field() {
     };
     let cheese = json!({"metrics": [{"type": "CheddarCheese"}]});
     let policy = json!({"behavior": {"scaleUp": {"selectPolicy": "Most"}}});
+    let none = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 0}});
+    let none = json!({"metrics": [{"type": "Resource", "resource": none}]});
     for (invalid, message) in [
         (
             pods(json!({"type": "Value", "value": "1"})),
@@ -146,6 +151,10 @@ fn an_error_names_the_invalid_field() {
         (
             pods(json!({"type": "AverageValue", "averageValue": "0"})),
             "spec.metrics[0].pods.target.averageValue: \"0\" is no quantity above zero",
+        ),
+        (
+            spec(&none),
+            "spec.metrics[0].resource.target.averageUtilization above zero is missing",
         ),
         (
             spec(&cheese),

@@ -6,7 +6,7 @@ use super::{Case, ControllerFlags, History, MetricsAnswer, NOW, Proposal, past};
 
 #[test]
 fn the_window_of_scaling_down_is_the_flag_where_behavior_names_none() {
-    let mut case = Case::new(5, (1, 9), "pods 10000", "1000 1000 1000 1000 1000");
+    let mut case = Case::new(5, (1, 5), "pods 10000", "1000 1000 1000 1000 1000");
     case.hpa.behavior = Some(Behavior::default());
     case.history.recommendations = past("4@299 9@301");
     assert_eq!(case.sync().desired, Some(4));
@@ -97,15 +97,29 @@ fn the_steps_read_as_sentences() {
             "stabilisation makes it 5, the highest recommendation of the last 300 s",
         ]
     );
+    let mut case = Case::new(2, (1, 8), "pods 10000", "20000 20000 700F");
+    assert_eq!(
+        case.sync().metrics[0].steps,
+        [
+            "2 pods with a value, 1 failed or deleted pod",
+            "the mean is 20, 2 of the target",
+            "2 times 2 pods is 4, rounded up",
+        ]
+    );
+    case.answers[0] = MetricsAnswer::Failed("gone".to_owned());
+    assert_eq!(case.sync().metrics[0].steps, ["no value: gone"]);
     let mut case = Case::new(6, (1, 1000), "external /1000 of 24000", "");
     let rules = case.hpa.behavior.insert(Behavior::default());
     rules.up.policies = super::policies("300%/300");
-    case.history.ups = past("4@100");
+    rules.up.window = Some(60);
+    case.history.recommendations = past("20@30");
+    case.history.ups = past("4@100 9@300");
     case.history.downs = past("2@20");
     assert_eq!(
         case.sync().steps,
         [
             "the metrics ask for 24",
+            "stabilisation makes it 20, the lowest recommendation of the last 60 s",
             "policy 300 % in 300 s: from 4 at its start to 16",
             "ScaleUpLimit makes it 16",
         ]
