@@ -58,7 +58,7 @@ impl Situation<'_> {
             trace.desired = Some(if is_raised { hpa.min } else { limited });
         }
         if let Some(desired) = trace.desired {
-            let is_zero = current > 0 && desired == 0 && hpa.min == 0;
+            let is_zero = desired == 0 && hpa.min == 0;
             let is_written = desired != current && self.flags.records_zero();
             trace.scaled_to_zero = is_written.then(|| is_zero && hpa.has_metric_without_pods());
         }

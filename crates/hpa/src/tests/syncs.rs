@@ -97,13 +97,13 @@ fn the_steps_read_as_sentences() {
             "stabilisation makes it 5, the highest recommendation of the last 300 s",
         ]
     );
-    let mut case = Case::new(2, (1, 8), "pods 10000", "20000 20000 700F");
+    let mut case = Case::new(2, (1, 8), "pods 10000", "5000 5000 700F -P");
     assert_eq!(
         case.sync().metrics[0].steps,
         [
-            "2 pods with a value, 1 failed or deleted pod",
-            "the mean is 20, 2 of the target",
-            "2 times 2 pods is 4, rounded up",
+            "2 pods with a value, 1 pending pod, 1 failed or deleted pod",
+            "the mean is 5, 0.5 of the target",
+            "0.5 times 2 pods is 1, rounded up",
         ]
     );
     case.answers[0] = MetricsAnswer::Failed("gone".to_owned());

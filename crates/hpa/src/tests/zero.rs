@@ -49,6 +49,10 @@ fn a_raised_minimum_ends_zero_without_any_load() {
     );
     case.hpa.behavior = Some(Behavior::default());
     assert_eq!(case.sync().desired, Some(3));
+    // Metrics are read, and pods have none yet.
+    let mut case = self::case(37, 0, 3, "pods 15000");
+    case.history.scaled_to_zero = true;
+    assert_eq!(case.sync().desired, None);
 }
 
 #[test]
