@@ -95,6 +95,9 @@ fn a_query_that_would_become_too_long_is_refused() {
     };
     let expected = Unanswerable::Rule("the query is too long".to_owned());
     assert_eq!(build(&template, &request), Err(expected));
+    let of = |length| QueryTemplate::parse(&"x".repeat(length)).unwrap();
+    let is_short = |length| build(&of(length), &QueryRequest::default()).is_ok();
+    assert!(is_short(1 << 20) && !is_short((1 << 20) + 1));
 }
 
 proptest::proptest! {

@@ -188,6 +188,14 @@ window: 3m
     assert_eq!(rules.window.as_secs(), 180);
     assert_eq!(rules.cpu.container_label, "container");
     assert_eq!(
+        rules.memory.of_pods("ns", &["a"]).expect("a query"),
+        r#"sum by (pod,container) (container_memory_working_set_bytes{namespace="ns",pod="a"})"#
+    );
+    assert_eq!(
+        rules.memory.of_nodes(&["a"]).expect("a query"),
+        r#"sum(container_memory_working_set_bytes{node="a",id='/'}) by (node)"#
+    );
+    assert_eq!(
         read("cpu: {containerQuery: a, nodeQuery: b}").expect_err("memory is missing"),
         "resourceRules.cpu.resources: names no label for a pod, a namespace or a node: write \
          overrides such as LABEL: {resource: node}"

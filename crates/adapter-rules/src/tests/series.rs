@@ -7,6 +7,7 @@ use super::{kinds, rules};
 use crate::query::Unanswerable;
 use crate::registry::{Registry, Shape};
 use crate::rule::{Rule, Rules};
+use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 
 const DEFAULT: &str = r#"
@@ -154,7 +155,7 @@ fn the_last_rule_wins_then_the_last_series() {
 const SPELLINGS: &str = "
 - seriesQuery: a
   resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}, kube_ns: {resource: namespace}, kube_pod: {resource: pod}}}
-  metricsQuery: sum(a{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
 ";
 
 #[test]
@@ -204,6 +205,25 @@ fn labels_that_name_objects_are_told_apart_for_each_series() {
         r#"sum(a{kube_ns="n",kube_pod="o"}) by (kube_pod)"#,
         "one spelling needs no parts"
     );
+}
+
+#[test]
+fn a_sample_names_its_object_by_the_spelling_that_it_was_found_by() {
+    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
+    assert_eq!(rule.example(Some("x")), "sum(series{x}) by (label)");
+    let labels = Labels::from_pairs([("pod", "a"), ("kube_pod", "b"), ("spelling", "1")]);
+    for (series, object) in [
+        ("a: namespace pod\na: kube_ns kube_pod", (1, "b")),
+        ("a: namespace pod", (0, "a")),
+    ] {
+        let mut registry = Registry::new(kinds());
+        registry.add_custom(&rule, &shapes(series));
+        registry.add_external(&rule, &shapes(series));
+        let custom = registry.find_custom("po", "a").expect("a metric");
+        assert_eq!(custom.object(&labels), Some(object));
+        let (name, external) = registry.find_external("A").expect("a metric");
+        assert_eq!((&**name, external.spelling(&labels)), ("a", object.0));
+    }
 }
 
 #[test]
