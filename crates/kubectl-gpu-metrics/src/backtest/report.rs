@@ -62,7 +62,7 @@ impl Report<'_> {
             scaled.kind, scaled.name
         ));
         let censored = 100.0 * past.censored();
-        if censored > 0.0 {
+        if censored >= 0.05 {
             let text = format!(
                 "In {censored:.1} % of the time most GPUs were at {SATURATED} % or more: the demand \
                  may be higher than shown"
