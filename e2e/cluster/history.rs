@@ -95,7 +95,7 @@ async fn the_past_is_read_through_the_service_proxy_with_the_users_rights() {
 
     let browser = Browser::start();
     let (_ui, origin) = page_of(admin, &[], &browser);
-    has(&browser, "main", "GPU-hours held in the last day");
+    has(&browser, "main", "The last day");
     // Numbers of now do not wait for a store that is slow.
     proxy.hold("last_over_time");
     browser.open(&origin);
@@ -106,7 +106,7 @@ async fn the_past_is_read_through_the_service_proxy_with_the_users_rights() {
     assert_eq!(browser.violations(), Vec::<String>::new());
     proxy.release();
     browser.open(&origin);
-    has(&browser, "main", "GPU-hours held in the last day");
+    has(&browser, "main", "The last day");
     drop(proxy);
     browser.open(&origin);
     has(

@@ -121,6 +121,8 @@ fn rescaled(lab: &Lab, browser: &Browser, prometheus: &str) {
     assert_eq!(browser.run(charts), 2, "{}", browser.text("main"));
     let mark = "return document.querySelector('.chart .mark title').textContent";
     assert_eq!(browser.run(mark), "rescaled from 2 to 4");
+    let said = browser.text("main");
+    assert!(said.contains("1 change of the replicas"), "{said}");
     let legend = browser.text(".chart:last-of-type .legend");
     for line in [
         "wanted: from 2 to 4",

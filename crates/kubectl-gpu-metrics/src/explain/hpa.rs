@@ -24,11 +24,13 @@ use crate::Failure;
 use crate::cluster::Cluster;
 use crate::document::cell::{Cell, Unit};
 use crate::document::{Document, Fact, Severity};
+use crate::history;
 use crate::terminal;
 use crate::top::autoscalers::{scales, verdict};
 
 use super::ExplainArgs;
 pub(crate) use flags::{FlagArgs, a_second_or_more, written};
+pub(crate) use past::{GAP, Past};
 use read::Reading;
 
 /// An autoscaler, and what its controller computes from what is read now.
@@ -113,6 +115,16 @@ impl Decision {
             trace: reading.inputs.as_ref().map(sync).map_err(Clone::clone),
             reading,
         }
+    }
+
+    /// The past of the autoscaler between two times.
+    pub(crate) async fn past(
+        &self,
+        history: &history::History,
+        ends: [Timestamp; 2],
+    ) -> Result<Past, Failure> {
+        let Reading { hpa, flags, .. } = &self.reading;
+        Past::read(history, (hpa.clone(), *flags), ends).await
     }
 
     /// The verdict, what the controller wrote, and the arithmetic.

@@ -16,7 +16,6 @@ use hpa::ratio::Milli;
 use crate::Failure;
 
 use super::History;
-use super::period::Period;
 
 /// A kind of targets with its label, the ordered replicas and those that are Ready.
 const KINDS: [[&str; 4]; 2] = [
@@ -85,17 +84,6 @@ impl RecordedAutoscaler {
         Ok(Self::of(&answers))
     }
 
-    /// What the controller wrote, at the instants of a period.
-    pub(crate) async fn at_instants(
-        history: &History,
-        [namespace, name]: [&str; 2],
-        period: Period,
-    ) -> Result<Self, Failure> {
-        let selectors = of_object(history, namespace, WRITTEN, (LABEL, name));
-        let answers = history.read(&selectors.join(" or "), period).await?;
-        Ok(Self::of(&answers))
-    }
-
     pub(crate) fn of(answers: &[Batch]) -> Self {
         let mut all = Self::default();
         for series in answers.iter().flat_map(Batch::iter) {
@@ -116,10 +104,6 @@ impl RecordedAutoscaler {
             known.extend(samples.map(|it| (it.at, it.value)));
         }
         all
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Each metric with the form of its target.

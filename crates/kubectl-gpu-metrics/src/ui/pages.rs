@@ -205,7 +205,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Document, Failure> {
         .iter()
         .take_while(|it| is_verdict(it))
         .count();
-    let past = past::of_autoscaler(&ask, [namespace, name]).await;
+    let past = past::of_autoscaler(&ask, &decision).await;
     document.blocks.splice(verdicts..verdicts, past);
     Ok(document)
 }

@@ -18,11 +18,13 @@ use crate::devices;
 use crate::document::cell::{Cell, Object, Reference, Unit};
 use crate::document::series::{Line, Series};
 use crate::document::{Block, Document, Fact, Severity};
+use crate::explain::hpa::Decision;
 use crate::history::History;
 use crate::history::devices::{Holding, Reading, Row, counted_devices};
 use crate::history::owners::{Named, Owners};
 use crate::history::period::Period;
-use crate::usage::tally::{GpuHours, at_instants};
+use crate::usage;
+use crate::usage::tally::{GpuHours, Tally, at_instants};
 
 /// The periods of charts: their word, length and step in seconds.
 const PERIODS: [(&str, u64, u64); 4] = [
@@ -49,10 +51,10 @@ pub(super) async fn of_object(ask: &Ask, of: &Reference) -> Vec<Block> {
 }
 
 /// The past of an autoscaler: its metrics and replicas over the requested period.
-pub(super) async fn of_autoscaler(ask: &Ask, name: [&str; 2]) -> Vec<Block> {
+pub(super) async fn of_autoscaler(ask: &Ask, decision: &Decision) -> Vec<Block> {
     let (mut blocks, period) = heading(ask);
     match ask.history().await {
-        Ok(history) => blocks.extend(answered(rescales::charts(&history, name, period)).await),
+        Ok(history) => blocks.extend(answered(rescales::charts(&history, decision, period)).await),
         Err(failure) => blocks = not_shown(&failure),
     }
     blocks
@@ -206,11 +208,16 @@ impl<'a> Chosen<'a> {
         Ok(())
     }
 
-    /// Utilisation, held and idle GPUs at each instant; `None` where no series was there.
-    async fn held(&self) -> Result<[Series; 2], Failure> {
+    /// Utilisation, held and idle GPUs at each instant; `None` where no series was there. `also`
+    /// gets the rows too.
+    async fn held(
+        &self,
+        mut also: impl FnMut(&BTreeMap<Holding, Row>, Range<usize>),
+    ) -> Result<[Series; 2], Failure> {
         let mut all: Vec<Option<GpuHours>> = Vec::new();
         self.read(DeviceValue::MemoryUtilization, |range, rows| {
             all.extend(at_instants(&rows, range.len()));
+            also(&rows, range);
         })
         .await?;
         all.resize(self.period.count, None);
@@ -252,7 +259,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-fn ends(period: Period) -> [Timestamp; 2] {
+pub(super) fn ends(period: Period) -> [Timestamp; 2] {
     [period.start, period.end()]
 }
 
@@ -278,7 +285,7 @@ fn totals(rows: &BTreeMap<Holding, Row>, length: usize, by_gpu: bool) -> Vec<Opt
 
 async fn used(history: &History, of: &Reference, period: Period) -> Result<Vec<Block>, Failure> {
     let chosen = Chosen::of(history, period, Some(of)).await?;
-    let [busy, held] = chosen.held().await?;
+    let [busy, held] = chosen.held(|_, _| {}).await?;
     let memory = chosen.sum(DeviceValue::MemoryUsed, Unit::Mebibytes, "Memory in use");
     let power = chosen.sum(DeviceValue::PowerUsage, Unit::Watts, "Power");
     let charts = [busy, held, memory.await?, power.await?];
@@ -287,20 +294,13 @@ async fn used(history: &History, of: &Reference, period: Period) -> Result<Vec<B
 
 async fn day(history: &History) -> Result<Vec<Block>, Failure> {
     let period = period("24h");
-    let charts = Chosen::of(history, period, None).await?.held().await?;
-    let hour = period.step.as_secs_f64() / 3600.0;
-    let hours = |line: &Line| {
-        let sum: f64 = line.values.iter().flatten().sum();
-        Unit::Count.shown((sum * hour).round())
-    };
+    let chosen = Chosen::of(history, period, None).await?;
+    let owners = Owners::read(history, ends(period), None, None).await?;
+    let mut tally = Tally::new(period);
+    let charts = chosen.held(|rows, range| tally.take(rows, range)).await?;
     let mut document = Document::default();
-    if let [held, idle] = &charts[1].lines[..] {
-        let (held, idle) = (hours(held), hours(idle));
-        document.verdict(
-            Severity::Note,
-            format!("Of {held} GPU-hours held in the last day {idle} were idle: kubectl gpu-metrics usage --since 24h --by workload names their owners"),
-        );
-    }
+    document.heading("The last day");
+    usage::add_worst(&mut document, &owners, period, &tally.finish());
     document.blocks.extend(charts.map(Block::Series));
     Ok(document.blocks)
 }

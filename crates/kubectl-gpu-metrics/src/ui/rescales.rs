@@ -1,29 +1,28 @@
 //! The past of an autoscaler, as kube-state-metrics recorded it.
 
-use super::past::series;
+use apimachinery::duration::format_duration;
+
+use super::past::{ends, series};
 use crate::Failure;
 use crate::document::Block;
 use crate::document::cell::Unit;
 use crate::document::series::{Line, Series};
+use crate::explain::hpa::{Decision, GAP};
 use crate::history::History;
 use crate::history::autoscaler::RecordedAutoscaler;
 use crate::history::period::Period;
 
-/// What kube-state-metrics recorded of an autoscaler.
+/// Charts of what kube-state-metrics recorded of an autoscaler, and its changes with their causes.
 pub(super) async fn charts(
     history: &History,
-    name: [&str; 2],
+    decision: &Decision,
     period: Period,
 ) -> Result<Vec<Block>, Failure> {
-    let recorded = RecordedAutoscaler::at_instants(history, name, period).await?;
-    if recorded.is_empty() {
-        return Err(Failure::Failed(
-            "no series kube_horizontalpodautoscaler_* of it is in the store: scrape kube-state-metrics"
-                .to_owned(),
-        ));
-    }
-    let charts = of_series(&recorded, period).into_iter();
-    Ok(charts.map(Block::Series).collect())
+    let past = decision.past(history, ends(period)).await?;
+    let charts = of_series(&past.recorded, period).into_iter();
+    let length = format_duration(period.time(period.count).since(period.start));
+    let changes = past.list(period.start, &length).blocks;
+    Ok(charts.map(Block::Series).chain(changes).collect())
 }
 
 /// A chart for each metric of an autoscaler, and one of its replicas.
@@ -32,15 +31,17 @@ fn of_series(recorded: &RecordedAutoscaler, period: Period) -> Vec<Series> {
         let mut values = vec![None; period.count];
         for (at, value) in recorded.series(of, about) {
             if let Some(known) = period.place(at).and_then(|it| values.get_mut(it)) {
-                *known = Some(value);
+                *known = Some(known.map_or(value, |known: f64| known.max(value)));
             }
         }
         Line::new(name, values)
     };
+    let highest = format!("highest in every {}", format_duration(period.step));
     let chart = |of: [&str; 2]| {
         let value = line(of, "status_target_metric", "value");
         let target = line(of, "spec_target_metric", "target").limit();
-        series(of[0], Unit::Plain, period, [value, target])
+        let caption = format!("{}, {highest}", of[0]);
+        series(&caption, Unit::Plain, period, [value, target])
     };
     let mut charts: Vec<Series> = recorded.metrics().map(chart).collect();
     let replicas = |about, name| line(["", ""], about, name);
@@ -52,32 +53,40 @@ fn of_series(recorded: &RecordedAutoscaler, period: Period) -> Vec<Series> {
     ];
     let rescales = recorded.rescales().into_iter();
     // Across a gap the time of a change is not known.
-    let rescales = rescales.filter(|it| it.at.since(it.before) <= period.step);
+    let rescales = rescales.filter(|it| it.at.since(it.before) < GAP);
     let marks = rescales.filter_map(|it| {
         let place = period.place(it.at)?;
         Some((place, format!("rescaled from {} to {}", it.from, it.to)))
     });
     charts.push(Series {
         marks: marks.collect(),
-        ..series("Replicas", Unit::Count, period, lines)
+        ..series(&format!("Replicas, {highest}"), Unit::Count, period, lines)
     });
     charts
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::past::period;
     use super::*;
     use crate::history::autoscaler::tests::batch;
 
     #[test]
-    fn a_rescale_is_a_mark_and_an_unknown_value_of_a_metric_a_gap() {
+    fn a_rescale_is_a_mark_the_highest_value_counts_and_an_unknown_one_is_a_gap() {
         let of = Period {
             count: 4,
-            ..period("1h")
+            ..period("24h")
         };
         let at = |place| of.time(place);
-        let replicas = [(at(0), 1.0), (at(2), 2.0), (at(3), 4.0)];
+        let minute = Duration::from_secs(60);
+        let replicas = [
+            (at(0), 1.0),
+            (at(2), 2.0),
+            (at(2) + minute, 4.0),
+            (at(2) + 2 * minute, 3.0),
+        ];
         let targets = [0, 1, 2, 3].map(|place| (at(place), 50.0));
         let answers = [batch(&[
             (
@@ -93,6 +102,11 @@ mod tests {
         ])];
         let charts = of_series(&RecordedAutoscaler::of(&answers), of);
         assert_eq!(charts[0].lines[0].values, [None; 4]);
-        assert_eq!(charts[1].marks, [(3, "rescaled from 2 to 4".to_owned())]);
+        let marks = ["rescaled from 2 to 4", "rescaled from 4 to 3"];
+        assert_eq!(charts[1].marks, marks.map(|it| (2, it.to_owned())));
+        assert_eq!(
+            charts[1].lines[0].values,
+            [Some(1.0), None, Some(4.0), None]
+        );
     }
 }

@@ -22,7 +22,7 @@ use super::history::period::{Period, PeriodArgs};
 use super::terminal::{Output, print, say};
 
 use price::Prices;
-use tally::Tally;
+use tally::{Tally, Usage};
 
 /// The most instants: a week of minutes.
 const MOST: u64 = 7 * 24 * 60;
@@ -102,6 +102,18 @@ pub async fn run(args: UsageArgs) -> Result<(), Failure> {
         UsageOutput::Json => Output::Json,
     };
     say(&document, output, Layout::default())
+}
+
+/// Adds the sums of all, and the workloads with most idle GPU-hours.
+pub(crate) fn add_worst(document: &mut Document, owners: &Owners, period: Period, usage: &Usage) {
+    let report = report::Report {
+        by: &By::Workload,
+        prices: None,
+        owners,
+        period,
+        how: String::new(),
+    };
+    report.add_worst(document, usage);
 }
 
 async fn document(args: &UsageArgs, history: &History) -> Result<Document, Failure> {

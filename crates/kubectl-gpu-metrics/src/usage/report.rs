@@ -15,6 +15,9 @@ use super::price::Prices;
 use super::tally::{GpuHours, Held, IdleSpan, Usage};
 
 const UNKNOWN: &str = "unknown";
+/// The number of owners on the first page.
+const WORST: usize = 5;
+
 const NO_READING: &str = "no reading is valid";
 
 /// How usage is reported.
@@ -130,6 +133,19 @@ impl Report<'_> {
             let models = models.join(", ");
             format!("No price is of these GPUs, and their owners have no cost: {models}.")
         })
+    }
+
+    /// Adds the sums, and the first owners, in a table that cannot be sorted.
+    pub(super) fn add_worst(&self, document: &mut Document, usage: &Usage) {
+        let mut rows = self.rows(usage);
+        let (severity, text) = self.sums(&rows);
+        document.verdict(severity, text);
+        rows.truncate(WORST);
+        let mut table = self.table(rows);
+        table.caption = "Most idle GPU-hours, by workload".to_owned();
+        table.sums = None;
+        table.columns.iter_mut().for_each(|it| it.unit = None);
+        document.table(table);
     }
 
     /// The owners, those with the most idle GPU-hours first.

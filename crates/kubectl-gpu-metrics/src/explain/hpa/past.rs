@@ -20,7 +20,7 @@ use super::sync::{Cause, Sync};
 use super::{add_arithmetic, read, written};
 
 /// How long a recorded number is valid without another one.
-const GAP: Duration = Duration::from_secs(300);
+pub(crate) const GAP: Duration = Duration::from_secs(300);
 
 columns! {
     RESCALES: Decision;
@@ -56,10 +56,10 @@ struct Decision {
 
 /// The past of an autoscaler.
 #[derive(Debug)]
-struct Past {
+pub(crate) struct Past {
     hpa: Hpa,
     flags: ControllerFlags,
-    recorded: RecordedAutoscaler,
+    pub(crate) recorded: RecordedAutoscaler,
     rescales: Vec<Rescale>,
     ready: Replicas,
 }
@@ -71,24 +71,7 @@ pub(super) async fn document(cluster: &Cluster, args: &ExplainArgs) -> Result<Do
     let history = History::open(&args.prometheus, &args.cluster).await?;
     let to = args.at.unwrap_or_else(clock::now);
     let last = args.last.unwrap_or_default();
-    // A printed time is one of whole seconds.
-    let ends = [to - last - GAP, to + Duration::from_millis(999)];
-    let recorded = RecordedAutoscaler::read(&history, &hpa, ends).await?;
-    if recorded.ordered().is_empty() {
-        return Err(Failure::Failed(format!(
-            "the store has no replicas of {} {} and no desired replicas of {hpa} in this period: \
-             scrape kube-state-metrics (kube_deployment_spec_replicas, \
-             kube_horizontalpodautoscaler_status_desired_replicas)",
-            hpa.scaled.kind, hpa.scaled.name
-        )));
-    }
-    let past = Past {
-        rescales: recorded.rescales(),
-        ready: recorded.ready(),
-        hpa,
-        flags,
-        recorded,
-    };
+    let past = Past::read(&history, (hpa, flags), [to - last, to]).await?;
     Ok(match args.at {
         Some(at) => past.arithmetic(at),
         None => past.list(to - last, &format_duration(last)),
@@ -96,8 +79,34 @@ pub(super) async fn document(cluster: &Cluster, args: &ExplainArgs) -> Result<Do
 }
 
 impl Past {
+    /// What was recorded of an autoscaler between two times, and shortly before.
+    pub(super) async fn read(
+        history: &History,
+        (hpa, flags): (Hpa, ControllerFlags),
+        [from, to]: [Timestamp; 2],
+    ) -> Result<Self, Failure> {
+        // A printed time is one of whole seconds.
+        let ends = [from - GAP, to + Duration::from_millis(999)];
+        let recorded = RecordedAutoscaler::read(history, &hpa, ends).await?;
+        if recorded.ordered().is_empty() {
+            return Err(Failure::Failed(format!(
+                "the store has no replicas of {} {} and no desired replicas of {hpa} in this \
+                 period: scrape kube-state-metrics (kube_deployment_spec_replicas, \
+                 kube_horizontalpodautoscaler_status_desired_replicas)",
+                hpa.scaled.kind, hpa.scaled.name
+            )));
+        }
+        Ok(Self {
+            rescales: recorded.rescales(),
+            ready: recorded.ready(),
+            hpa,
+            flags,
+            recorded,
+        })
+    }
+
     /// The changes from a time on, and what is unknown of them.
-    fn list(&self, from: Timestamp, last: &str) -> Document {
+    pub(crate) fn list(&self, from: Timestamp, last: &str) -> Document {
         let rescales = self.rescales.iter().filter(|it| it.at >= from);
         let decisions: Vec<Decision> = rescales.map(|it| self.decision(*it)).collect();
         let unknown = decisions.iter().filter_map(|it| it.cause.as_ref().err());
