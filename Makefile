@@ -9,7 +9,7 @@ MOST_MIB := 24
 FUZZ_SECONDS ?= 600
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest fuzz recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line tables docs peer stores keda cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest fuzz mutants recorded lint bench bench-peer soak dist plugin programs prerequisites controlplane helm manifests command-line tables docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -26,7 +26,7 @@ test: prerequisites
 # Against stores that Debian does not have, built first; the table of the run
 # goes into e2e/slow/README.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
-test-slow: prerequisites programs stores controlplane helm peer keda test-oldest fuzz
+test-slow: prerequisites programs stores controlplane helm peer keda test-oldest fuzz mutants
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 	WORLDS=300 $(CARGO) test --locked -p gpu-metrics --test numbers worlds
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
@@ -49,6 +49,11 @@ fuzz:
 	  $(CARGO) +nightly fuzz run --target-dir target/fuzz $$target target/fuzz/found/$$target fuzz/corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 || exit 1; \
 	done
+
+# Whether the tests notice a changed operator or value; what they miss is in crates/mutants.txt.
+mutants:
+	@command -v cargo-mutants >/dev/null || { echo "make mutants: needs cargo install cargo-mutants"; exit 1; }
+	@crates/mutants.sh
 
 # What a real kube-controller-manager writes in the situations of e2e/controller, for the
 # tests of hpa and of explain hpa: a minute. Again for each new version of Kubernetes.

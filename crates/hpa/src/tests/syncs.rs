@@ -15,7 +15,7 @@ fn the_window_of_scaling_down_is_the_flag_where_behavior_names_none() {
 #[test]
 fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
     for (minor, desired) in [(34, 3), (35, 4)] {
-        let mut case = Case::new(3, (1, 9), "pods 20000", "20000 21000 21000");
+        let mut case = Case::new(3, (3, 9), "pods 20000", "20000 21000 21000");
         let own = case.hpa.behavior.insert(Behavior::default());
         own.up.tolerance = Some(0.01);
         case.flags = ControllerFlags::of_version(minor);
