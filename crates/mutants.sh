@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 out=target/mutants/mutants.out
 mkdir -p target/mutants
 status=0
-cargo mutants --file 'crates/hpa/**' --file 'crates/adapter-rules/**' \
+cargo mutants --package hpa --package adapter-rules \
   --output target/mutants --no-shuffle --timeout 120 -- --lib || status=$?
 # 2: some were missed, 3: some ran out of time.
 [ "$status" = 0 ] || [ "$status" = 2 ] || [ "$status" = 3 ] || exit "$status"
