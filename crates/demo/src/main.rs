@@ -67,7 +67,7 @@ struct DemoArgs {
     #[arg(long, default_value_t = 6443)]
     port: u16,
     /// Number of GPUs of the simulated fleet
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(8..=4096))]
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(8..=16384))]
     gpus: u32,
     /// Seed of the simulated fleet
     #[arg(long, default_value_t = 42)]
