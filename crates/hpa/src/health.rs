@@ -82,6 +82,7 @@ impl Health {
                 has: status.replicas.unwrap_or(hpa.max),
                 wants: wanted(hpa).filter(|wants| *wants > hpa.max),
             },
+            _ if status.is_true(SCALED_TO_ZERO) && status.desired == Some(0) => Self::IdleAtZero,
             _ if !missing.is_empty() => Self::MetricsMissing(missing),
             _ if is("ScaleUpLimit") && is_disabled(|it| &it.up) => Self::Limited(UP_DISABLED),
             _ if is("ScaleUpLimit") => Self::Limited("Scales up as fast as its rate allows"),
@@ -89,7 +90,6 @@ impl Health {
             _ if is("ScaleDownLimit") => Self::Limited("Scales down as fast as its rate allows"),
             _ if is("ScaleUpStabilized") || is("ScaleDownStabilized") => Self::Limited(STABILISED),
             _ if is("TooFewReplicas") => Self::Limited("At its minimum"),
-            _ if status.is_true(SCALED_TO_ZERO) && status.desired == Some(0) => Self::IdleAtZero,
             _ => Self::Well,
         }
     }

@@ -26,7 +26,7 @@ ReadyForNewScale ValidMetricFound !ScaleUpLimit      | 2 | 99     | Scales up as
 ReadyForNewScale ValidMetricFound !ScaleDownLimit    | 2 | 9      | Scaling down is disabled by selectPolicy | Fine
 ScaleDownStabilized ValidMetricFound DesiredWithinRange | 2 | 9   | Held by its stabilisation window | Fine
 ReadyForNewScale ValidMetricFound !TooFewReplicas    | 1 | 9      | At its minimum | Fine
-ReadyForNewScale ValidMetricFound DesiredWithinRange ScaledToZero | 0 | 0 | Scaled to zero, waits for load | Fine
+ReadyForNewScale ValidMetricFound DesiredWithinRange ScaledToZero | 0 | 0 - | Scaled to zero, waits for load | Fine
 ReadyForNewScale ValidMetricFound DesiredWithinRange !ScaledToZero | 0 | 0 | Follows its metrics | Fine
 ReadyForNewScale ValidMetricFound DesiredWithinRange | 2 | 51     | Follows its metrics | Fine
 ";
