@@ -10,12 +10,13 @@ mod kubectl;
 pub(crate) mod parts;
 mod process;
 mod programs;
+mod reading;
 mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -23,13 +24,14 @@ use tempfile::TempDir;
 use authority::{Authorities, FrontProxy};
 use process::{Part, Watchman};
 
+use crate::asking::ApiClient;
 use crate::prometheus::free_port;
 
 /// How long a part may take to become ready. An idle machine with two cores needs 5
 /// s.
 const READY: Duration = Duration::from_secs(180);
 
-/// The polling interval. Each poll is a kubectl.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The parts beside kube-apiserver.
@@ -63,6 +65,8 @@ pub(crate) struct ControlPlane {
     address: SocketAddr,
     authorities: Authorities,
     kubeconfig: PathBuf,
+    /// The administrator's, once it is used.
+    client: OnceLock<ApiClient>,
     credentials: AtomicU32,
     /// The last two fields end after all of the above, in this order.
     watchman: Watchman,
@@ -117,6 +121,7 @@ impl ControlPlane {
             address,
             authorities,
             kubeconfig: dir.path().join("admin.kubeconfig"),
+            client: OnceLock::new(),
             credentials: AtomicU32::new(0),
             watchman,
             dir,
@@ -147,15 +152,11 @@ impl ControlPlane {
         ];
         self.parts().others.extend(others);
         self.add_node("gpu-node-0")?;
-        let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
-        self.await_words(
-            "a node",
-            &["get", "node", "gpu-node-0", "-o", ready],
-            "True",
-        )?;
+        let ready = r#""type":"Ready","status":"True""#;
+        self.await_words("a node", "/api/v1/nodes/gpu-node-0", ready)?;
         // A controller creates the ServiceAccount.
-        let account = ["get", "serviceaccount", "default", "-o", "name"];
-        self.await_words("the controllers", &account, "serviceaccount/default")
+        let account = "/api/v1/namespaces/default/serviceaccounts/default";
+        self.await_words("the controllers", account, "ServiceAccount")
     }
 
     /// Starts the controller of autoscalers, and no other, beside [`Extent::Api`].
@@ -173,9 +174,9 @@ impl ControlPlane {
     /// `default`, and the authorities of the front proxy, which it publishes some
     /// moments after it reports itself ready.
     fn await_api(&self) -> Result<(), String> {
-        self.await_words("kube-apiserver", &["get", "--raw", "/readyz"], "ok")?;
-        let namespace = ["get", "namespace", "default", "-o", "name"];
-        self.await_words("kube-apiserver", &namespace, "namespace/default")?;
+        self.await_words("kube-apiserver", "/readyz", "ok")?;
+        let namespace = "/api/v1/namespaces/default";
+        self.await_words("kube-apiserver", namespace, "Namespace")?;
         self.await_published()
     }
 
@@ -185,15 +186,17 @@ impl ControlPlane {
         let authorities = std::fs::read_to_string(self.front_proxy_ca())
             .map_err(|error| format!("the front proxy's authority: {error}"))?;
         let last = authorities.rfind(BEGIN).unwrap_or_default();
-        let last = authorities[last..].trim();
-        self.await_words("kube-apiserver", kubectl::PUBLISHED, last)
+        let last = authorities[last..].trim().replace('\n', "\\n");
+        let published =
+            "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+        self.await_words("kube-apiserver", published, &last)
     }
 
-    /// Waits until kubectl's output has these words.
-    fn await_words(&self, what: &str, command: &[&str], words: &str) -> Result<(), String> {
+    /// Waits until the answer at a path has these words.
+    fn await_words(&self, what: &str, path: &str, words: &str) -> Result<(), String> {
         let begun = Instant::now();
         loop {
-            let said = self.kubectl_as(&self.kubeconfig, command);
+            let said = self.read(path);
             if said.as_ref().is_ok_and(|said| said.contains(words)) {
                 return Ok(());
             }
@@ -204,7 +207,7 @@ impl ControlPlane {
             }
             let why = ended.unwrap_or_else(|| format!("nothing after {READY:?}"));
             return Err(format!(
-                "{what} does not get ready: {why}\nkubectl: {said:?}\n{}",
+                "{what} does not get ready: {why}\n{path}: {said:?}\n{}",
                 self.logs()
             ));
         }

@@ -9,6 +9,7 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod asking;
 mod backtest;
 mod bad_input;
 mod chart;
@@ -21,7 +22,6 @@ mod demo;
 mod differential;
 mod exporters;
 mod image;
-mod kubectl;
 mod live;
 mod manifests;
 mod manual;
@@ -31,6 +31,7 @@ mod peer;
 mod plugin;
 mod program;
 mod prometheus;
+mod served;
 mod stores;
 mod stub;
 mod usage;

@@ -21,10 +21,10 @@ use hyper::body::{Frame, Incoming};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::asking::{ApiClient, identity_of};
 use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
+use crate::asking::{ApiClient, identity_of};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{eventually, ok_if};
 use crate::stub::Stub;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::asking::{ApiClient, Reply, identity_of};
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, PODS};
 use super::workload::on_pods;
+use crate::asking::{ApiClient, Reply, identity_of};
 use crate::program::{Program, eventually, found_if};
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::asking::{ApiClient, Reply, identity_of};
 use super::check::{check, of_code};
 use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, PODS, SECRET, TEAM};
 use super::workload::{autoscaler, deployment, on_pods};
+use crate::asking::{ApiClient, Reply, identity_of};
 use crate::manual::run;
 use crate::program::{eventually, found_if, ok_if};
 

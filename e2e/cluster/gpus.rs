@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use simulator::live::Controls;
 use tokio::task::JoinHandle;
 
-use super::asking::ApiClient;
 use super::lab::{APP, TEAM};
+use crate::asking::ApiClient;
 
 /// Assigns GPUs to the pods of the service as they are created and deleted.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::asking::ApiClient;
 use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, PODS, SECRET, TEAM};
+use crate::asking::ApiClient;
 use crate::chart::root;
 use crate::controlplane::ControlPlane;
 use crate::program::{eventually, ok_if};
@@ -27,7 +27,7 @@ pub(super) fn manifest(name: &str) -> String {
 pub(super) fn install(plane: &ControlPlane) {
     plane.kubectl(&["apply", "-k", &manifest("")]);
     eventually("ready pods of the manifests", PATIENCE, || {
-        let said = plane.object(&["deploy", NAME, "-n", HOME]);
+        let said = plane.found(HOME, &format!("deployments/{NAME}"));
         let status = &said["status"];
         ok_if(status["readyReplicas"] == said["spec"]["replicas"], &status)
     });

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::asking::ApiClient;
 use super::gpus::{Gpus, Places};
 use super::install;
 use super::workload::{arguments, autoscaler, behavior, condition, deployment};
+use crate::asking::ApiClient;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, ok_if};
@@ -42,8 +42,8 @@ pub(super) const PODS: &str =
 /// seconds, and would count values of deleted pods.
 pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 20s, poll: 1s}\n";
 
-/// The default number of nodes, with four GPUs each.
-const NODES: usize = 3;
+/// The nodes, with four GPUs each.
+const NODES: u32 = 3;
 
 /// Everything that runs. Fields end from top to bottom.
 #[derive(Debug)]
@@ -65,15 +65,12 @@ pub(super) struct Lab {
 impl Lab {
     /// Starts everything. The server is registered and Available.
     pub(super) async fn start() -> Self {
-        Self::with(NODES).await
-    }
-
-    /// Starts with this number of nodes of four GPUs.
-    pub(super) async fn with(nodes: usize) -> Self {
         let plane = ControlPlane::start(Extent::CLUSTER);
-        let exporters = Exporters::start(u32::try_from(nodes).unwrap(), 4, SCRAPED).await;
+        let exporters = Exporters::start(NODES, 4, SCRAPED).await;
         let controls = Arc::clone(&exporters.controls);
-        let places = Places { nodes };
+        let places = Places {
+            nodes: NODES as usize,
+        };
         for device in places.all() {
             controls.release(device);
             controls.force_value(device, 0.0);
@@ -162,11 +159,8 @@ impl Lab {
 
     /// Why an APIService is unavailable.
     pub(super) fn unavailable(&self, name: &str) -> Option<String> {
-        let said = self.plane.kubectl_as(
-            self.plane.kubeconfig(),
-            &["get", "apiservice", name, "-o", "json"],
-        );
-        let said = match said {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let said = match self.plane.read(&path) {
             Ok(said) => serde_json::from_str::<Value>(&said).unwrap(),
             Err(error) => return Some(error),
         };
@@ -178,7 +172,7 @@ impl Lab {
 
     /// The replicas in the Deployment.
     pub(super) fn replicas(&self) -> u64 {
-        let said = self.plane.object(&["deploy", APP, "-n", TEAM]);
+        let said = self.plane.found(TEAM, &format!("deployments/{APP}"));
         said["spec"]["replicas"].as_u64().unwrap()
     }
 
@@ -205,8 +199,7 @@ impl Lab {
     /// Waits until the answer at a path is as wanted, as JSON.
     pub(super) fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         eventually(path, PATIENCE, || {
-            let admin = self.plane.kubeconfig();
-            let said = self.plane.kubectl_as(admin, &["get", "--raw", path])?;
+            let said = self.plane.read(path)?;
             ok_if(wanted(&said), &said)
         });
     }

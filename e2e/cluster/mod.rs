@@ -1,6 +1,5 @@
 //! The server in a real cluster, with a real autoscaler.
 
-pub(crate) mod asking;
 mod backtesting;
 mod bombs;
 mod check;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::asking::ApiClient;
 use super::lab::TEAM;
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
+use crate::asking::ApiClient;
 
 /// Longer than the time for which readings are valid.
 const AWAY: Duration = Duration::from_secs(20);

@@ -14,9 +14,9 @@ use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::operators;
 use super::workload::{deployment, on_pods};
 use crate::chart::root;
-use crate::kubectl::{Answer, Kubectl, unix_seconds};
 use crate::program::{eventually, found_if, in_time, ok_if};
 use crate::prometheus::{Storage, Store};
+use crate::served::{Answer, unix_seconds};
 use crate::stub::Stub;
 
 /// All presets, and a rule for pods with the name of one of their metrics.
@@ -138,14 +138,12 @@ fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
 
 /// The values of objects of a namespace: `pods/*/vllm_requests_waiting`.
 fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)]) {
-    let kubectl = Kubectl {
-        kubeconfig: lab.plane.kubeconfig().to_owned(),
-    };
+    let client = lab.plane.client();
     let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/{path}");
     eventually(
         &format!("{wanted:?} at {path}"),
         PATIENCE,
-        || match kubectl.values(&path) {
+        || match client.values(&path) {
             Err(Answer::NotFound(_)) if wanted.is_empty() => Ok(()),
             Err(answer) => Err(format!("{answer:?}")),
             Ok(found) => {
@@ -263,12 +261,10 @@ async fn a_preset_without_series_names_another_spelling(lab: &mut Lab) {
     lab.reconfigure(&format!("{CONFIG}presets: [vllm]\n"));
     let why = "presets.vllm[0].seriesQuery: Prometheus has no such series; \
                proxy_vllm_num_requests_waiting exists";
-    let kubectl = Kubectl {
-        kubeconfig: lab.plane.kubeconfig().to_owned(),
-    };
+    let client = lab.plane.client();
     let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
     eventually("the reason", PATIENCE, || {
-        let found = kubectl.values(&format!("{path}/vllm_requests_waiting"));
+        let found = client.values(&format!("{path}/vllm_requests_waiting"));
         match &found {
             Err(Answer::NotFound(message)) if message.contains(why) => Ok(()),
             _ => Err(format!("{found:?}")),
@@ -303,12 +299,10 @@ fn of_vllm(lab: &Lab, servers: &Servers) {
 }
 
 fn keys_of_gpu_metrics_are_refused(lab: &Lab) {
-    let kubectl = Kubectl {
-        kubeconfig: lab.plane.kubeconfig().to_owned(),
-    };
+    let client = lab.plane.client();
     let of = |metric: &str| {
         let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
-        kubectl.values(&format!("{path}/{metric}"))
+        client.values(&format!("{path}/{metric}"))
     };
     for key in ["window%3D2m", "model%3Dllama"] {
         let refused = of(&format!("vllm_requests_waiting?metricLabelSelector={key}"));

@@ -15,9 +15,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::asking::ApiClient;
 use super::lab::{PATIENCE, TEAM};
 use super::workload::{autoscaler, behavior, deployment, external, on_pods, target};
+use crate::asking::ApiClient;
 use crate::controller::metrics::{body, no_resources, question, serve};
 use crate::controller::register;
 use crate::controlplane::{ControlPlane, Extent};
@@ -152,7 +152,7 @@ async fn exposed(api: ApiClient) -> Response<Full<Bytes>> {
 
 /// Size and reason of each rescale, as the controller's events say.
 fn events(plane: &ControlPlane, hpa: &str) -> Vec<(f64, String)> {
-    let mut said = plane.object(&["events", "-n", TEAM]);
+    let mut said = plane.found(TEAM, "events");
     let events = said["items"].as_array_mut().unwrap();
     // The name ends with the time in hexadecimal nanoseconds.
     events.sort_by_key(|event| event["metadata"]["name"].to_string());
@@ -231,7 +231,8 @@ async fn rescales_of_a_real_controller_are_explained_from_prometheus_alone() {
     scale(&plane);
     let await_replicas = |name: &str, wanted: u64| {
         eventually(&format!("{wanted} replicas of {name}"), PATIENCE, || {
-            let found = plane.object(&["deploy", name, "-n", TEAM])["spec"]["replicas"].take();
+            let deployment = format!("deployments/{name}");
+            let found = plane.found(TEAM, &deployment)["spec"]["replicas"].take();
             ok_if(found == json!(wanted), &found)
         });
     };

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::asking::ApiClient;
 use super::install::lead;
 use super::lab::{APP, Lab, PATIENCE, PODS};
 use super::scene::{await_value, reader};
 use super::trickle::{Subject, Trickle};
+use crate::asking::ApiClient;
 use crate::program::{eventually, ok_if};
 use crate::prometheus::free_port;
 

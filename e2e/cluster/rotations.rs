@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use reqwest::Identity;
 use serde_json::Value;
 
-use super::asking::ApiClient;
 use super::lab::{APISERVICES, HOME, PATIENCE, SECRET};
 use super::scene::{ALL, Scene};
+use crate::asking::ApiClient;
 use crate::program::{eventually, ok_if};
 
 const PERCENT: u32 = 60;

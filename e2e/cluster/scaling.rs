@@ -33,7 +33,8 @@ impl<'a> Autoscaler<'a> {
     }
 
     fn object(&self) -> Value {
-        self.lab.plane.object(&["hpa", APP, "-n", TEAM])
+        let name = format!("horizontalpodautoscalers/{APP}");
+        self.lab.plane.found(TEAM, &name)
     }
 
     /// Waits until the autoscaler has read a value. Earlier decisions are complete then.
@@ -59,7 +60,7 @@ impl<'a> Autoscaler<'a> {
 
     /// The sizes that the autoscaler has set, in order.
     pub(super) fn sizes(&self) -> Vec<u64> {
-        let mut said = self.lab.plane.object(&["events", "-n", TEAM]);
+        let mut said = self.lab.plane.found(TEAM, "events");
         let events = said["items"].as_array_mut().unwrap();
         // The name ends with the time in hexadecimal nanoseconds.
         events.sort_by_key(|event| event["metadata"]["name"].to_string());

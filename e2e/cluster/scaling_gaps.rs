@@ -116,9 +116,7 @@ fn nothing_else_suffers(lab: &Lab) {
 async fn s115_without_prometheus_the_cluster_works_on(lab: &mut Lab) {
     lab.prometheus.kill();
     eventually("an end of values", PATIENCE, || {
-        let admin = lab.plane.kubeconfig();
-        let said = lab.plane.kubectl_as(admin, &["get", "--raw", PODS]);
-        said.map_or(Ok(()), Err)
+        lab.plane.read(PODS).map_or(Ok(()), Err)
     });
     nothing_else_suffers(lab);
     lab.await_available();

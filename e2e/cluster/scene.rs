@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::asking::ApiClient;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
-use crate::kubectl::milli;
+use crate::asking::ApiClient;
 use crate::live::scene::FRESH;
 use crate::program::{eventually, ok_if};
+use crate::served::milli;
 
 /// The interval of requests.
 const EVERY: Duration = Duration::from_millis(200);

@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::asking::{ApiClient, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, PODS, TEAM};
 use super::proxy::Proxy;
 use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
 use super::trickle::{Subject, Trickle, some_values};
 use super::workload::{autoscaler, on_pods};
+use crate::asking::{ApiClient, identity, identity_of};
 use crate::program::{eventually, found_if, ok_if};
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the test.
@@ -153,7 +153,7 @@ fn autoscale_on_rule(lab: &Lab, place: usize) {
 
 /// The number of autoscalers with a condition that contains these words.
 fn conditions(lab: &Lab, words: &str) -> usize {
-    let said = lab.plane.object(&["hpa", "-n", TEAM]);
+    let said = lab.plane.found(TEAM, "horizontalpodautoscalers");
     let all = said["items"].as_array().unwrap().iter();
     all.filter(|hpa| hpa["status"]["conditions"].to_string().contains(words))
         .count()

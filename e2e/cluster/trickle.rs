@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::asking::ApiClient;
 use super::lab::APISERVICES;
-use crate::kubectl::{Served, read, unix_seconds};
+use crate::asking::ApiClient;
+use crate::served::{Served, read, unix_seconds};
 
 /// A repeated request.
 #[derive(Clone, Debug)]

@@ -44,7 +44,8 @@ fn from_zero(metrics: &Value) -> Value {
 /// Waits until the controller has written this condition.
 fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
     eventually(&format!("{type_} {status} {reason}"), PATIENCE, || {
-        let hpa = lab.plane.object(&["hpa", APP, "-n", TEAM]);
+        let name = format!("horizontalpodautoscalers/{APP}");
+        let hpa = lab.plane.found(TEAM, &name);
         let found = condition(&hpa, type_);
         let is_written = found.is_some_and(|it| it["status"] == status && it["reason"] == reason);
         ok_if(is_written, &hpa["status"])

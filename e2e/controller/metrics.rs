@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::situations::Situation;
 use super::written;
-use crate::cluster::asking::ApiClient;
+use crate::asking::ApiClient;
 use crate::controlplane::authority::{authority, serving};
 
 /// The time of all values: metrics of pods are older than no pod.

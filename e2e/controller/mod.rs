@@ -15,8 +15,8 @@ use futures_util::stream::{self, StreamExt as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::asking::ApiClient;
 use crate::chart::root;
-use crate::cluster::asking::ApiClient;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{in_time, ok_if};
 use metrics::Metrics;

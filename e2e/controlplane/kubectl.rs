@@ -10,15 +10,6 @@ use serde_json::{Value, json};
 
 use super::{ControlPlane, parts};
 
-/// The authorities that kube-apiserver publishes for the front proxy.
-pub(super) const PUBLISHED: &[&str] = &[
-    "get",
-    "configmap",
-    "extension-apiserver-authentication",
-    "--namespace=kube-system",
-    r"--output=jsonpath={.data.requestheader-client-ca-file}",
-];
-
 fn data(pem: &str) -> Value {
     json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()))
 }
@@ -56,17 +47,6 @@ impl ControlPlane {
     pub(crate) fn object(&self, what: &[&str]) -> Value {
         let said = self.kubectl(&[&["get", "--output=json"], what].concat());
         serde_json::from_str(&said).unwrap()
-    }
-
-    /// The names of the running pods in a namespace, sorted.
-    pub(crate) fn pods(&self, namespace: &str) -> Vec<String> {
-        let names = "--output=jsonpath={.items[*].metadata.name}";
-        let running = "--field-selector=status.phase=Running";
-        let said = self.run(&format!("get pods -n {namespace} {running} {names}"));
-        let mut names: Vec<String> = said.split(' ').map(str::to_owned).collect();
-        names.retain(|name| !name.is_empty());
-        names.sort();
-        names
     }
 
     /// Applies an object, or a list of them, as the administrator.

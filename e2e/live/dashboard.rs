@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::scene::{PATIENCE, Scene};
-use crate::kubectl::unix_seconds;
 use crate::program::{found_if, in_time};
 use crate::prometheus::{Storage, Store};
+use crate::served::unix_seconds;
 
 const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
 
@@ -26,10 +26,11 @@ async fn monitoring(scene: &Scene) -> Store {
     let state = storage.path("state.om");
     std::fs::write(&state, cluster_state()).unwrap();
     storage.add_blocks(&state);
-    let kubeconfig = std::fs::read_to_string(&scene.server.kubectl.kubeconfig).unwrap();
+    let dir = scene.server.dir.path();
+    let kubeconfig = std::fs::read_to_string(dir.join("kubeconfig")).unwrap();
     let (_, server) = kubeconfig.split_once("https://").unwrap();
     let address = server.lines().next().unwrap().trim_end_matches(['"', ',']);
-    let dir = scene.server.kubectl.kubeconfig.parent().unwrap().display();
+    let dir = dir.display();
     let config = format!(
         "{}- job_name: gpu-metrics-apiserver\n  \
            scheme: https\n  \

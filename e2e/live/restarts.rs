@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::scene::{GPU, PATIENCE, PODS_A, Scene, VALUES_A, WINDOW, ask, await_window, pair};
-use crate::kubectl::{Answer, Kubectl, Served};
+use crate::asking::ApiClient;
 use crate::program::eventually;
 use crate::prometheus::Storage;
+use crate::served::{Answer, Served};
 use crate::stores::scene::Reader;
 
 /// A window of this length shows that the server read history: it has not polled for that
@@ -17,9 +18,9 @@ fn long() -> String {
 }
 
 /// Asserts that the first answer of a new server has the values over a long window.
-fn assert_history(kubectl: &Kubectl) {
+fn assert_history(client: &ApiClient) {
     let first = eventually("the first answer", PATIENCE, || {
-        match ask(kubectl, &long()) {
+        match ask(client, &long()) {
             Ok(served) => Ok(served),
             Err(Answer::Other(excuse)) => Err(excuse),
             Err(answer) => panic!("no value at once: {answer:?}"),
@@ -42,7 +43,7 @@ async fn a_restarted_server_serves_the_previous_values_at_once() {
     let end = former.program.await_end(PATIENCE);
     assert_eq!(end.code, Some(0), "{end:?}");
     end.assert_orderly();
-    assert_history(&scene.server.kubectl);
+    assert_history(&scene.server.client);
     let took = scene.server.program.age();
     assert!(took < Duration::from_secs(LONG_SECS - 5), "{took:?}");
 }

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use crate::asking::ApiClient;
 use crate::exporters::{Exporters, SCRAPED};
-use crate::kubectl::{Answer, Kubectl, Served, unix_seconds};
 use crate::program::{eventually, ok_if};
 use crate::prometheus::{Storage, Store};
+use crate::served::{Answer, Served, unix_seconds};
 use crate::stores::scene::Reader;
 
 /// The largest age of the newest sample of a value, in seconds. The tests of
@@ -79,7 +80,7 @@ impl Scene {
         scene.await_values(PODS_B, &[("batch-0", "30"), ("serve-0", "20")]);
         scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
         eventually("/readyz", PATIENCE, || {
-            let answer = scene.server.kubectl.get("/readyz");
+            let answer = scene.server.client.answer("/readyz");
             ok_if(matches!(answer, Answer::Body(_)), &answer)
         });
         scene
@@ -88,7 +89,7 @@ impl Scene {
     /// Waits until a path has exactly these values.
     fn await_values(&self, path: &str, wanted: &[(&str, &str)]) {
         eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
-            let served = ask(&self.server.kubectl, path);
+            let served = ask(&self.server.client, path);
             let served = served.map_err(|answer| format!("{answer:?}"))?;
             let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
             ok_if(found == wanted, &found)
@@ -99,16 +100,16 @@ impl Scene {
 /// Waits until a server has the values of team A over a window of this length.
 pub(super) fn await_window(server: &Reader, path: &str, window: u64) {
     eventually("the values of all pods", PATIENCE, || {
-        let served = ask(&server.kubectl, path).map_err(|answer| format!("{answer:?}"))?;
+        let served = ask(&server.client, path).map_err(|answer| format!("{answer:?}"))?;
         let is_full = served.iter().all(|served| served.window == window);
         ok_if(is_full && served.iter().map(pair).eq(VALUES_A), &served)
     });
 }
 
 /// Requests values, and fails if one is too old.
-pub(super) fn ask(kubectl: &Kubectl, path: &str) -> Result<Vec<Served>, Answer> {
+pub(super) fn ask(client: &ApiClient, path: &str) -> Result<Vec<Served>, Answer> {
     let begun = unix_seconds();
-    let served = kubectl.values(path)?;
+    let served = client.values(path)?;
     for item in &served {
         // Timestamps in answers have no fractions.
         let newest = item.at.as_second() as f64 + 1.0;

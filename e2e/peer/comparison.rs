@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::cluster::asking::Reply;
+use crate::asking::Reply;
 
 /// The differences of two answers: `place: theirs | ours`.
 pub(super) fn differences(theirs: &Reply, ours: &Reply) -> Vec<String> {

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cluster::asking::{ApiClient, Reply, identity_of};
+use crate::asking::{ApiClient, Reply, identity_of};
 use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
 use crate::program::{Program, built, in_time, ok_if};

@@ -12,10 +12,10 @@
     reason = "what runs stores and programs is shared with the other tests"
 )]
 
+#[path = "../asking.rs"]
+mod asking;
 #[path = "../exporters.rs"]
 mod exporters;
-#[path = "../kubectl.rs"]
-mod kubectl;
 mod mimir;
 #[path = "../program.rs"]
 mod program;
@@ -23,6 +23,8 @@ mod program;
 mod prometheus;
 #[path = "../stores/scene.rs"]
 mod scene;
+#[path = "../served.rs"]
+mod served;
 #[path = "../stores/store.rs"]
 mod store;
 mod table;
@@ -36,10 +38,10 @@ mod stores {
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kubectl::Served;
 use program::{eventually, found_if};
 use prometheus::Storage;
 use scene::{FRESHNESS, METRICS, PATIENCE, PERCENT, Reader, compare, difference, exporters};
+use served::Served;
 use store::Store;
 use table::Row;
 use thanos::Replicas;
@@ -78,7 +80,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
         nodes.controls.force_value(0, f64::from(turn * 37 % 100));
         nodes.controls.force_value(7, f64::from(turn * 61 % 100));
         // At that time each node is scraped again, and the window has both readings.
-        let scraped = kubectl::unix_seconds() as i64 + 3;
+        let scraped = served::unix_seconds() as i64 + 3;
         for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
             for (metric, _) in METRICS {
                 let is_there = reader.value(metric).is_ok();

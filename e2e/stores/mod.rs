@@ -9,9 +9,9 @@ pub(crate) mod store;
 use std::time::Duration;
 
 use crate::exporters::Exporters;
-use crate::kubectl::Served;
 use crate::program::{eventually, in_time, ok_if};
 use crate::prometheus::Storage;
+use crate::served::Served;
 
 use scene::{FRESHNESS, METRICS, PATIENCE, Reader, agrees, compare, exporters};
 use store::Store;
@@ -105,7 +105,7 @@ async fn a_failed_scrape_ends_no_reading() {
 /// Waits until the store has this many targets up.
 async fn await_up(store: &Store, wanted: f64) {
     in_time("targets that are up", PATIENCE, async || {
-        let now = crate::kubectl::unix_seconds().to_string();
+        let now = crate::served::unix_seconds().to_string();
         let up = store.number("sum(up)", &now).await;
         ok_if(up == Some(wanted), &(&store.name, up))
     })

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::store::Store;
+use crate::asking::ApiClient;
 use crate::exporters::{Exporters, SCRAPED};
-use crate::kubectl::{Answer, Kubectl, Served, is_lost, milli};
 use crate::program::{Program, eventually, ok_if};
+use crate::served::{Answer, Served, milli};
 
 /// A generous limit: on an idle machine each wait takes seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
@@ -38,8 +39,8 @@ pub(crate) async fn exporters() -> Exporters {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) program: Program,
-    pub(crate) kubectl: Kubectl,
-    _dir: TempDir,
+    pub(crate) client: ApiClient,
+    pub(crate) dir: TempDir,
 }
 
 impl Reader {
@@ -62,23 +63,22 @@ impl Reader {
         program.await_stdout("the address", PATIENCE, |said| {
             said.contains("serving ").then_some(())
         });
-        let kubeconfig = dir.path().join("kubeconfig");
         Self {
             program,
-            kubectl: Kubectl { kubeconfig },
-            _dir: dir,
+            client: ApiClient::of(&dir.path().join("kubeconfig")),
+            dir,
         }
     }
 
     /// The value of an external metric, or the other answer as error.
     pub(crate) fn value(&self, metric: &str) -> Result<Served, String> {
         let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/{metric}");
-        match self.kubectl.values(&path) {
+        match self.client.values(&path) {
             Ok(mut served) if served.len() == 1 => Ok(served.remove(0)),
             Ok(served) => Err(format!("{served:?}")),
             Err(Answer::NotFound(message)) => Err(message),
             Err(Answer::Other(message))
-                if message.contains("ServiceUnavailable") || is_lost(&message) =>
+                if message.contains("ServiceUnavailable") || message.starts_with("no answer") =>
             {
                 Err(message)
             }

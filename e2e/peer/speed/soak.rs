@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::autoscalers::register;
 use super::{circumstances, head, process, row};
-use crate::cluster::asking::{identity, identity_of};
+use crate::asking::{identity, identity_of};
 use crate::cluster::lab::listening;
 use crate::cluster::memory::{Api, Server, gpu_pod, populate};
 use crate::controlplane::authority::{authority, serving};

@@ -1,20 +1,12 @@
-//! The real kubectl, with requests to the server under test.
+//! The values that a server under test serves, and its other answers.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::program::output;
+use crate::asking::{ApiClient, Reply};
 
-/// A kubectl with a kubeconfig.
-#[derive(Debug)]
-pub(crate) struct Kubectl {
-    pub(crate) kubeconfig: PathBuf,
-}
-
-/// A server's answer, as kubectl reports it.
+/// A server's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// 200 with this body.
@@ -23,12 +15,6 @@ pub(crate) enum Answer {
     NotFound(String),
     /// Anything else: no connection, other codes.
     Other(String),
-}
-
-/// Whether kubectl reports a failed connection, as may happen on a busy machine: a
-/// handshake has three seconds.
-pub(crate) fn is_lost(said: &str) -> bool {
-    said.starts_with("Unable to connect to the server")
 }
 
 /// A value of an object or a metric.
@@ -44,26 +30,21 @@ pub(crate) struct Served {
     pub(crate) at: jiff::Timestamp,
 }
 
-impl Kubectl {
-    /// `kubectl get --raw`.
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
-        let said = output(command.args(["--request-timeout=30s", "get", "--raw", path]));
-        // kubectl prints this code only for a Status that it could parse.
-        let not_found = "Error from server (NotFound): ";
-        match said {
-            Ok(body) => Answer::Body(body),
-            Err(said) => match said.strip_prefix(not_found) {
-                Some(message) => Answer::NotFound(message.trim().to_owned()),
-                None => Answer::Other(said),
-            },
+impl ApiClient {
+    /// The answer at a path.
+    pub(crate) fn answer(&self, path: &str) -> Answer {
+        let Reply { code, body } = self.wait(path);
+        let status: Value = serde_json::from_str(&body).unwrap_or_default();
+        match (code, status["message"].as_str()) {
+            (200, _) => Answer::Body(body),
+            (404, Some(message)) => Answer::NotFound(message.to_owned()),
+            _ => Answer::Other(body),
         }
     }
 
     /// The values at a path, sorted by name; the error has the other answer.
     pub(crate) fn values(&self, path: &str) -> Result<Vec<Served>, Answer> {
-        match self.get(path) {
+        match self.answer(path) {
             Answer::Body(body) => Ok(read(&body)),
             answer => Err(answer),
         }

@@ -3,18 +3,25 @@
 //! time.
 
 use std::path::Path;
+use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Identity, Method};
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
-use super::lab::PATIENCE;
 use crate::program::{in_time, ok_if};
+
+/// A generous limit: on an idle machine each wait takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Longer than any answer that arrives.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// Outlives the runtime of a test, as a shared control plane does.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +34,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// Its error in one line; equal errors have equal lines.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let said = serde_json::from_str::<Value>(&self.body).ok();
         let said = said.as_ref().and_then(|said| said["message"].as_str());
         let error = || format!("{} {}", self.code, said.unwrap_or(&self.body).trim());
@@ -35,7 +42,7 @@ impl Reply {
     }
 
     /// Whether it is 200 with these words.
-    pub(super) fn has(&self, words: &str) -> bool {
+    pub(crate) fn has(&self, words: &str) -> bool {
         self.code == 200 && self.body.contains(words)
     }
 }
@@ -48,11 +55,11 @@ pub(crate) struct ApiClient {
 }
 
 impl ApiClient {
-    /// To kube-apiserver, as in a kubeconfig.
+    /// To the server of a kubeconfig.
     pub(crate) fn of(kubeconfig: &Path) -> Self {
         let config = read(kubeconfig);
         let cluster = &config["clusters"][0]["cluster"];
-        let authority = pem(&cluster["certificate-authority-data"]);
+        let authority = pem(kubeconfig, cluster, "certificate-authority");
         let authority = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
         let client = builder()
             .tls_certs_only([authority])
@@ -71,7 +78,7 @@ impl ApiClient {
 
     /// Like [`ApiClient::direct`], as a front proxy that passes on requests of a user of
     /// this group.
-    pub(super) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
+    pub(crate) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
         let names = ["x-remote-user", "x-remote-group"].map(HeaderName::from_static);
         let values = [user, group].map(|value| HeaderValue::from_str(value).unwrap());
         let headers = names.into_iter().zip(values).collect();
@@ -100,12 +107,20 @@ impl ApiClient {
     }
 
     /// Repeats a request until the answer has this code.
-    pub(super) async fn until_code(&self, path: &str, code: u16) {
+    pub(crate) async fn until_code(&self, path: &str, code: u16) {
         self.until(path, |reply| reply.code == code).await;
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path).await
+    }
+
+    /// [`ApiClient::get`] outside of a runtime.
+    pub(crate) fn wait(&self, path: &str) -> Reply {
+        let (client, path) = (self.clone(), path.to_owned());
+        let (sender, reply) = mpsc::channel();
+        RUNTIME.spawn(async move { sender.send(client.get(&path).await) });
+        reply.recv().unwrap()
     }
 
     /// Sends an object, or with PATCH a change that is merged.
@@ -144,17 +159,22 @@ pub(crate) fn identity((certificate, key): (&Path, &Path)) -> Identity {
 pub(crate) fn identity_of(kubeconfig: &Path) -> Identity {
     let config = read(kubeconfig);
     let user = &config["users"][0]["user"];
-    let both = [&user["client-certificate-data"], &user["client-key-data"]];
-    Identity::from_pem(both.map(pem).concat().as_bytes()).unwrap()
+    let both = ["client-certificate", "client-key"].map(|key| pem(kubeconfig, user, key));
+    Identity::from_pem(both.concat().as_bytes()).unwrap()
 }
 
 fn read(kubeconfig: &Path) -> Value {
     let text = std::fs::read_to_string(kubeconfig).unwrap();
-    serde_json::from_str(&text).unwrap()
+    serde_saphyr::from_str(&text).unwrap()
 }
 
-fn pem(data: &Value) -> String {
-    let ByteString(bytes) = serde_json::from_value(data.clone()).unwrap();
+/// The text in a section, or in the file that it names.
+fn pem(kubeconfig: &Path, section: &Value, key: &str) -> String {
+    if let Some(file) = section[key].as_str() {
+        return std::fs::read_to_string(kubeconfig.with_file_name(file)).unwrap();
+    }
+    let data = section[format!("{key}-data")].clone();
+    let ByteString(bytes) = serde_json::from_value(data).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
