@@ -16,7 +16,7 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -88,6 +88,18 @@ impl Parts {
         let parts = std::iter::once(&mut self.etcd).chain(apiserver);
         parts.chain(&mut self.others).find_map(Part::ended)
     }
+}
+
+/// The control plane of tests that read, or write in a namespace of their own.
+pub(crate) fn shared() -> &'static ControlPlane {
+    static PLANE: LazyLock<ControlPlane> = LazyLock::new(|| {
+        let plane = ControlPlane::start(Extent::Api);
+        for namespace in ["gpu-metrics", "monitoring", "team"] {
+            plane.kubectl(&["create", "namespace", namespace]);
+        }
+        plane
+    });
+    &PLANE
 }
 
 impl ControlPlane {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::chart::{helm, root};
-use crate::controlplane::{ControlPlane, Extent, parts};
+use crate::controlplane::{parts, shared};
 use crate::program::{PLUGIN, Program, SERVER, beside_server, output};
 
 /// Pages and sections whose commands other tests run in separate clusters.
@@ -233,8 +233,7 @@ fn objects(block: &Block) -> Vec<Value> {
 
 #[test]
 fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
-    let plane = &ControlPlane::start(Extent::CLUSTER);
-    plane.kubectl(&["create", "namespace", "gpu-metrics"]);
+    let plane = shared();
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("block.yaml");
     let (mut taken, mut read) = (0, 0);

@@ -7,7 +7,7 @@ use cluster_state::clock;
 use serde_json::{Value, json};
 
 use crate::cluster::workload::{autoscaler, on_pods};
-use crate::controlplane::{ControlPlane, Extent};
+use crate::controlplane::{ControlPlane, shared};
 use crate::program::Program;
 use crate::prometheus::{Storage, Store, blocks};
 
@@ -128,21 +128,24 @@ fn lines(start: i64) -> String {
     out
 }
 
-/// A Prometheus with six hours up to now, their start, and a kube-apiserver with the autoscaler.
-async fn recorded() -> (Store, i64, ControlPlane) {
+/// A Prometheus with six hours up to now, and their start.
+async fn recorded() -> (Store, i64) {
     let start = (clock::now().secs() - SCRAPES * SCRAPE) / SCRAPE * SCRAPE;
     let storage = Storage::new();
     blocks(&storage, &lines(start), |out| {
         std::io::Write::write_all(out, b"# EOF\n")
     });
     let store = storage.start("").await;
-    let plane = ControlPlane::start(Extent::Api);
-    plane.kubectl(&["create", "namespace", "team"]);
+    (store, start)
+}
+
+/// A kube-apiserver with an autoscaler of this name.
+fn autoscaled(name: &str) -> &'static ControlPlane {
     let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
-    let mut object = autoscaler(("team", "infer"), "infer", 3, &metrics, &Value::Null);
+    let mut object = autoscaler(("team", name), name, 3, &metrics, &Value::Null);
     object["spec"].as_object_mut().unwrap().remove("behavior");
-    plane.apply(&object);
-    (store, start, plane)
+    shared().apply(&object);
+    shared()
 }
 
 fn explain(store: &Store, plane: &ControlPlane, words: &[&str]) -> Value {
@@ -169,9 +172,9 @@ fn facts(document: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_and_values_of_the_past_are_explained_from_prometheus() {
-    let (store, start, plane) = recorded().await;
+    let ((store, start), plane) = (recorded().await, autoscaled("infer"));
     let date = |second: i64| Timestamp::from_secs(start + second).date();
-    let document = explain(&store, &plane, &["hpa", "team/infer", "--last", "12h"]);
+    let document = explain(&store, plane, &["hpa", "team/infer", "--last", "12h"]);
     let blocks = document["blocks"].as_array().unwrap();
     let mut tables = blocks.iter().filter(|block| block["kind"] == "table");
     let rows = tables.next().unwrap()["rows"].as_array().unwrap();
@@ -203,7 +206,7 @@ async fn decisions_and_values_of_the_past_are_explained_from_prometheus() {
 
     let document = explain(
         &store,
-        &plane,
+        plane,
         &["hpa/infer", "-n", "team", "--at", &date(GROWN)],
     );
     let known = facts(&document);
@@ -227,20 +230,20 @@ async fn decisions_and_values_of_the_past_are_explained_from_prometheus() {
             "ns" => name.to_owned(),
             _ => format!("team/{name}"),
         };
-        let document = explain(&store, &plane, &[kind, &name, "--at", &then]);
+        let document = explain(&store, plane, &[kind, &name, "--at", &then]);
         assert_eq!(facts(&document)["value"], 90.0, "{document}");
         assert!(document.to_string().contains("avg_over_time"), "{document}");
     }
     // A window of a minute ends 15 s after the time: of 12 instants 5 are at 40 and 7 at 90.
     let half = date(LOADED + 15);
     let deploy = ["deploy", "team/infer", "--at", &half];
-    let document = explain(&store, &plane, &deploy);
+    let document = explain(&store, plane, &deploy);
     let value = facts(&document)["value"].as_f64().unwrap();
     assert!((value - 830.0 / 12.0).abs() < 0.01, "{document}");
     let new = format!("team/{}", PODS[2]);
-    let new = explain(&store, &plane, &["pod", &new, "--at", &date(GROWN + 20)]);
+    let new = explain(&store, plane, &["pod", &new, "--at", &date(GROWN + 20)]);
     assert!(new.to_string().contains("had not been Ready"), "{new}");
-    let gone = explain(&store, &plane, &["pod", "team/gone", "--at", &half]);
+    let gone = explain(&store, plane, &["pod", "team/gone", "--at", &half]);
     assert!(
         gone.to_string().contains("no series of that time"),
         "{gone}"
@@ -249,16 +252,7 @@ async fn decisions_and_values_of_the_past_are_explained_from_prometheus() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_without_replicas_says_what_to_scrape() {
-    let (store, _, plane) = recorded().await;
-    let mut object = autoscaler(
-        ("team", "other"),
-        "other",
-        3,
-        &json!([on_pods("gpu_memory_utilization", "50")]),
-        &Value::Null,
-    );
-    object["spec"].as_object_mut().unwrap().remove("behavior");
-    plane.apply(&object);
+    let ((store, _), plane) = (recorded().await, autoscaled("other"));
     let mut command = Program::plugin(["explain", "hpa", "team/other", "--last", "1h"]);
     command.args(["--prometheus-url", &store.url]);
     command.arg("--kubeconfig").arg(plane.kubeconfig());

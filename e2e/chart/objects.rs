@@ -5,17 +5,14 @@ use cluster_state::registration::{APISERVICES, RESOURCE_APISERVICES};
 use serde_json::json;
 
 use super::*;
-use crate::controlplane::{ControlPlane, Extent};
+use crate::controlplane::shared;
 
 /// Kinds whose CRDs the control plane does not have.
 const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
 
 #[test]
 fn kube_apiserver_takes_the_objects_of_every_fixture() {
-    let plane = ControlPlane::start(Extent::Api);
-    for namespace in [NAMESPACE, "gpu-metrics"] {
-        plane.kubectl(&["create", "namespace", namespace]);
-    }
+    let plane = shared();
     for name in fixtures() {
         let mut objects = render(&name);
         objects.retain(|it| !FOREIGN.contains(&it["kind"].as_str().unwrap()));

@@ -25,7 +25,7 @@ use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
 use crate::asking::{ApiClient, identity_of};
-use crate::controlplane::{ControlPlane, Extent};
+use crate::controlplane::shared;
 use crate::program::{eventually, ok_if};
 use crate::stub::Stub;
 
@@ -60,10 +60,10 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = shared();
     let store = Arc::new(Store::new());
-    let shared = Arc::clone(&store);
-    let answer = move |request: Request<Incoming>| ready(shared.answer(request.uri()));
+    let answering = Arc::clone(&store);
+    let answer = move |request: Request<Incoming>| ready(answering.answer(request.uri()));
     let stub = Stub::start(answer).await;
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.yaml");
@@ -72,7 +72,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
         format!("--config={}", config.display()),
         "--metrics-relist-interval=1s".to_owned(),
     ];
-    let server = Server::start(&plane, &stub.url(), &flags.each_ref().map(String::as_str));
+    let server = Server::start(plane, &stub.url(), &flags.each_ref().map(String::as_str));
     let identity = identity_of(plane.kubeconfig());
     let api_client = ApiClient::direct(listening(&server.program), Some(identity));
     eventually("the fleet", PATIENCE, || {

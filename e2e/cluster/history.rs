@@ -27,6 +27,8 @@ fn own_address() -> IpAddr {
 /// A cluster with a Prometheus behind the Service `prometheus`, which is a proxy here.
 async fn lab() -> (Lab, Proxy) {
     let mut lab = Lab::start().await;
+    // A namespace is not deleted while an APIService is unavailable.
+    lab.plane.is_changed = true;
     let own = own_address();
     let proxy = Proxy::at(own, &lab.prometheus.url).await;
     lab.plane.kubectl(&["create", "namespace", MONITORING]);

@@ -193,7 +193,9 @@ fn messages(lab: &Lab, code: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs KEDA, which takes minutes to build: make test-slow"]
 async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
-    let lab = Lab::start().await;
+    let mut lab = Lab::start().await;
+    lab.plane.is_changed = true;
+    let lab = lab;
     lab.deploy(1);
     let keda = Keda::install(&lab);
     let port = free_port();

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 
 use super::gpus::{Gpus, Places};
 use super::install;
+use super::installed::Installed;
 use super::workload::{arguments, autoscaler, behavior, condition, deployment};
 use crate::asking::ApiClient;
-use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, ok_if};
 use crate::prometheus::{Storage, Store, free_port};
@@ -52,7 +52,7 @@ pub(super) struct Lab {
     /// The server's port, which it keeps after a restart.
     pub(super) port: u16,
     pub(super) gpus: Gpus,
-    pub(super) plane: ControlPlane,
+    pub(super) plane: Installed,
     pub(super) prometheus: Store,
     /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Lab {
 impl Lab {
     /// Starts everything. The server is registered and Available.
     pub(super) async fn start() -> Self {
-        let plane = ControlPlane::start(Extent::CLUSTER);
+        let plane = Installed::take();
         let exporters = Exporters::start(NODES, 4, SCRAPED).await;
         let controls = Arc::clone(&exporters.controls);
         let places = Places {
@@ -78,8 +78,6 @@ impl Lab {
         let prometheus = Storage::new().start(&exporters.scrapes()).await;
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.yaml"), CONFIG).unwrap();
-        install::install(&plane);
-        plane.kubectl(&["create", "namespace", TEAM]);
         let mut lab = Self {
             server: None,
             port: free_port(),

@@ -9,6 +9,7 @@ mod explaining;
 mod gpus;
 mod history;
 mod install;
+mod installed;
 mod ipv6;
 mod keda;
 pub(crate) mod lab;

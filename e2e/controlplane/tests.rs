@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::{ControlPlane, Extent, parts};
+use super::{parts, shared};
 
 #[test]
 fn kubectl_and_the_server_are_of_the_release_that_go_mod_names() {
-    let plane = &ControlPlane::start(Extent::CLUSTER);
-    let versions = plane.kubectl(&["version", "--output=json"]);
+    let versions = shared().kubectl(&["version", "--output=json"]);
     let versions: Value = serde_json::from_str(&versions).unwrap();
     for side in ["clientVersion", "serverVersion"] {
         let found = versions[side]["gitVersion"].as_str().unwrap();

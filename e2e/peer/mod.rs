@@ -17,7 +17,7 @@ use futures_util::stream::{self, StreamExt as _};
 use regex::Regex;
 use reqwest::Method;
 
-use crate::controlplane::{ControlPlane, Extent};
+use crate::controlplane::shared;
 use differences::{DIFFERENCES, Difference, Whose};
 use pair::{DOCUMENTS, Ended, Scene, Side};
 
@@ -32,11 +32,11 @@ type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_equal_those_of_prometheus_adapter_except_for_the_table() {
-    let plane = ControlPlane::start(Extent::Api);
-    objects::create(&plane);
+    let plane = shared();
+    objects::create(plane);
     let prometheus = objects::prometheus().await;
     let scene = Scene {
-        plane: &plane,
+        plane,
         prometheus: &prometheus,
     };
     let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/peer/configs");
