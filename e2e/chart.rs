@@ -11,8 +11,10 @@ mod release;
 mod umbrella;
 mod values;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -98,8 +100,16 @@ fn render_file(file: &Path, settings: &[&str]) -> Result<Vec<Value>, String> {
     Ok(objects.into_iter().filter(|it| !it.is_null()).collect())
 }
 
+/// The chart rendered with a fixture, once for all tests.
 fn render(name: &str) -> Vec<Value> {
-    try_render(name, &[]).unwrap_or_else(|said| panic!("{name}: {said}"))
+    static RENDERED: Mutex<BTreeMap<String, Vec<Value>>> = Mutex::new(BTreeMap::new());
+    let known = RENDERED.lock().unwrap().get(name).cloned();
+    known.unwrap_or_else(|| {
+        let objects = try_render(name, &[]).unwrap_or_else(|said| panic!("{name}: {said}"));
+        let mut rendered = RENDERED.lock().unwrap();
+        rendered.insert(name.to_owned(), objects.clone());
+        objects
+    })
 }
 
 /// Helm's error for a fixture and settings.
