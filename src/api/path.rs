@@ -134,7 +134,7 @@ impl ResourceTarget {
 }
 
 impl ApiTarget {
-    /// [`ResourceTarget::access`]; `None`: the path is reviewed as a non-resource.
+    /// The access to review; `None`: the path is reviewed as a non-resource.
     pub fn access(&self, watch: bool) -> Option<Access> {
         match self {
             Self::Resource(target) => Some(target.access(watch)),
