@@ -146,7 +146,7 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
         let backtest = format!("backtest {hpa} --since 2h --sweep");
         all.extend([
             ("why an autoscaler wants its replicas", own(words)),
-            ("who held GPUs without using them", own(usage)),
+            ("GPUs that were held and not used", own(usage)),
             ("which target an autoscaler should have", own(backtest)),
         ]);
     }
