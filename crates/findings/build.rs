@@ -28,7 +28,7 @@ const LISTS: [(&str, &str); 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/checks");
+    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../docs/checks");
     println!("cargo::rerun-if-changed={}", folder.display());
     let pages = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut pages = pages.collect::<io::Result<Vec<_>>>()?;

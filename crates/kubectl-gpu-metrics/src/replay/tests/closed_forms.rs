@@ -133,41 +133,28 @@ fn replicas_stay_between_their_bounds() {
     assert_eq!(figures.shortage, 600.0);
 }
 
-fn queue_of_requests() -> impl Iterator<Item = Option<f64>> {
-    for_seconds(40.0, 595).chain(for_seconds(80.0, 605))
-}
-
 /// A queue of 40 requests, of 80 from 595 on, and a target of 10: four replicas, and eight from
 /// the sync of 600 on. With 11 requests each, a tenth above the target, four serve 44: the
-/// syncs of 600 and 615 are short.
+/// syncs of 600 and 615 are short. Of a metric of pods each serving pod has its share, and pods
+/// that do not serve yet have none and count as 0 when scaling up.
 #[test]
 fn the_value_of_a_rule_does_not_depend_on_the_replicas() {
-    let queue = json!({"type": "External", "external": {
-        "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"},
-    }});
-    let plan = plan(&queue, &Value::Null);
-    let past = past(4, queue_of_requests());
-    let ticks = run(&plan, &past);
-    assert_eq!(sizes(&ticks), [(0, 4), (600, 8)]);
-    assert_eq!(measure(&plan, &past, &ticks).shortage, 30.0);
-    let twice = plan.with_target(200, 1.0);
-    assert_eq!(twice.hpa.metrics[0].target.to_string(), "20 per pod");
-    // Two replicas are wanted from the start, and ordered after the stabilisation.
-    let ticks = run(&twice, &past);
-    assert_eq!(sizes(&ticks), [(0, 4), (315, 2), (600, 4)]);
-    assert_eq!(measure(&twice, &past, &ticks).shortage, 885.0);
-}
-
-/// The same queue, of which each serving pod has its share: 10 of each of four pods, 20 from 595
-/// on. Pods that do not serve yet have none, and count as 0 when scaling up.
-#[test]
-fn the_serving_pods_share_the_sum_of_a_rules_values() {
-    let queue = json!({"type": "Pods", "pods": {
-        "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"},
-    }});
-    let plan = plan(&queue, &Value::Null);
-    let past = past(4, queue_of_requests());
-    let ticks = run(&plan, &past);
-    assert_eq!(sizes(&ticks), [(0, 4), (600, 8)]);
-    assert_eq!(measure(&plan, &past, &ticks).shortage, 30.0);
+    let of = |kind: &str, field: &str| {
+        let metric = json!({
+            "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"},
+        });
+        plan(&json!({"type": kind, field: metric}), &Value::Null)
+    };
+    let past = past(4, for_seconds(40.0, 595).chain(for_seconds(80.0, 605)));
+    for plan in [of("Pods", "pods"), of("External", "external")] {
+        let ticks = run(&plan, &past);
+        assert_eq!(sizes(&ticks), [(0, 4), (600, 8)], "{plan}");
+        assert_eq!(measure(&plan, &past, &ticks).shortage, 30.0);
+        let twice = plan.with_target(200, 1.0);
+        assert_eq!(twice.hpa.metrics[0].target.to_string(), "20 per pod");
+        // Two replicas are wanted from the start, and ordered after the stabilisation.
+        let ticks = run(&twice, &past);
+        assert_eq!(sizes(&ticks), [(0, 4), (315, 2), (600, 4)], "{plan}");
+        assert_eq!(measure(&twice, &past, &ticks).shortage, 885.0);
+    }
 }
