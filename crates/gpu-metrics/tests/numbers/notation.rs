@@ -1,44 +1,4 @@
-//! Reads cases from text.
-//!
-//! ```text
-//! # a GPU handed over counts for the pod that its labels name
-//! window 80; pods new
-//! A old: 90 90
-//! A: · · 0
-//! A new: · · · 10 10 10
-//! = new 10; old -; cluster 35
-//! at 31; pods old = old 90
-//!
-//! # an exporter is replaced
-//! pods 0..4 each 1; starting 400
-//! 0..4 gpu=0 p# instance=a#: S15 +2# 60 ..300
-//! 0..4 gpu=0 p# instance=b#: S15 +2# 60 320..
-//! 0..900 = namespace sum 240?
-//! ```
-//!
-//! A line with a colon is a series: a signal (if none, the memory copy utilisation), a device,
-//! its pod in the namespace `n`, further labels, and values. `0..3 G# p#` are three series,
-//! with numbers in place of `#`.
-//!
-//! A line with ` = ` has expectations. With settings before it the series are read once, at the
-//! time of their last sample or at an earlier time `at`: a value is a scrape, one each 15 s,
-//! `40*5` five of them, and `40,41*5` two in turn. With a period before it, replicas poll every
-//! 5 s, from -300 on and from each `starting` on, and must have these values in that period.
-//!
-//! | values with times | |
-//! |---|---|
-//! | `S15`, `S60@300` | a scrape every 15 s; every 60 s from 300 on |
-//! | `+2`, `+2#` | the time of the first one; 2 s times the number |
-//! | `60 ..300`, `60~40` | the value until then; one from 60 to 100 |
-//! | `/4`, `drop0.1`, `jitter2` | one of four succeeds; a tenth fails; each is up to 2 s late |
-//! | `late60`, `clock-40` | samples arrive after a minute; their timestamps are wrong |
-//!
-//! | setting | |
-//! |---|---|
-//! | `pods 0..4 each 2 since 100 until 900` | p0 to p3, two on each of node-0 and node-1; `on 3`: on node-3; `gpus 2`: of two GPUs each; `removed`: their Nodes end with them |
-//! | `lag 30 b 200..400`, `jitter 5` | samples of a Prometheus arrive after so many seconds, and up to 5 more |
-//! | `stall b 900..1080` | they arrive at the end of the period |
-//! | `down 330..530`, `refused gpu ..90` | no scrapes and no answers; no answers to a query |
+//! Reads cases from text, in the notation of `cases/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

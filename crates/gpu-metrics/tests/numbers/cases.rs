@@ -1,16 +1,4 @@
-//! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
-//! utilisation), and the value. `-` is no value, `-Silent2/10` none because two of ten GPUs are
-//! silent, `46?` none or this one. `foreign` has the nodes of other clusters, and `clusters` has the
-//! names of several. `explained p memory_utilization` is followed by a part of what is said of the
-//! first device.
-
-mod attribution;
-mod averages;
-mod explained;
-mod exporters;
-mod silence;
-mod stores;
-mod values;
+//! The cases of `cases/*.txt`, in the notation of `cases/README.md`.
 
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
@@ -19,19 +7,20 @@ use super::scene::policy;
 use super::situations;
 use gpu_metrics::absence::Absence;
 
+const TABLES: [&str; 7] = [
+    include_str!("cases/values.txt"),
+    include_str!("cases/averages.txt"),
+    include_str!("cases/attribution.txt"),
+    include_str!("cases/silence.txt"),
+    include_str!("cases/explained.txt"),
+    include_str!("cases/exporters.txt"),
+    include_str!("cases/stores.txt"),
+];
+
 /// All cases that are polled, or those that are read once.
 fn check(are_polled: bool) {
-    let tables = [
-        values::TABLE,
-        averages::TABLE,
-        attribution::TABLE,
-        silence::TABLE,
-        explained::TABLE,
-        exporters::TABLE,
-        stores::TABLE,
-    ];
     let wanted = std::env::var("CASE").unwrap_or_default();
-    let cases = tables.into_iter().flat_map(notation::cases);
+    let cases = TABLES.into_iter().flat_map(notation::cases);
     let cases = cases.filter(|(fact, lines)| {
         fact.contains(&wanted) && situations::is_polled(lines) == are_polled
     });
@@ -69,7 +58,7 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
         "clusters" => Some(snapshot.layout.several_clusters.join(" ")),
         "explained" => {
             let (of, part) = (words[1..3].join(" ") + " -", words[3..].join(" "));
-            let told = explained::told(answers, &Wanted::read(&of));
+            let told = told(answers, &Wanted::read(&of));
             return (!told.contains(&part)).then(|| format!("{text}, not {told}"));
         }
         _ => None,
@@ -150,4 +139,32 @@ fn told_absence(absence: Absence) -> String {
     let cause = format!("{cause:?}");
     let word = cause.split('(').next().unwrap_or_default();
     format!("{word}{}/{}", absence.devices, absence.of)
+}
+
+/// The first device of an explanation. After the number of a reading, `-`: it is not counted.
+fn told(answers: &Answers, of: &Wanted<'_>) -> String {
+    let explanation = answers.explain(&of.object, &of.metric).unwrap();
+    let device = &explanation.devices[0];
+    let readings = device.readings.iter().map(|reading| {
+        let number = reading.number.map(|number| format!(" {number}"));
+        let left_out = if reading.counted { "" } else { " -" };
+        format!(
+            "{:?}{}{left_out}",
+            reading.state,
+            number.unwrap_or_default()
+        )
+    });
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let idle = device.idle_since.map_or("unknown".to_owned(), |idle| {
+        let longer = if idle.or_longer { " or longer" } else { "" };
+        format!("{}{longer}", idle.seconds)
+    });
+    format!(
+        "{} on {} by {} held by {} idle {idle} [{}]",
+        text(&device.model),
+        text(&device.node),
+        text(&device.field),
+        device.pods.join(" "),
+        readings.collect::<Vec<_>>().join(", "),
+    )
 }
