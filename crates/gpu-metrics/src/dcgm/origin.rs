@@ -83,18 +83,4 @@ mod tests {
             assert_eq!(source(&labels(of)), expected, "{of}");
         }
     }
-
-    #[test]
-    fn a_prometheus_is_no_cluster() {
-        for (of, expected) in [
-            ("prometheus=monitoring/k8s cluster=", None),
-            (
-                "project_id=p1 cluster=gpu",
-                Some("cluster=gpu,project_id=p1"),
-            ),
-            ("k8s_cluster=east", Some("k8s_cluster=east")),
-        ] {
-            assert_eq!(cluster(&labels(of)).as_deref(), expected, "{of}");
-        }
-    }
 }

@@ -7,8 +7,9 @@ use super::scene::policy;
 use super::situations;
 use gpu_metrics::absence::Absence;
 
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     include_str!("cases/values.txt"),
+    include_str!("cases/labels.txt"),
     include_str!("cases/averages.txt"),
     include_str!("cases/attribution.txt"),
     include_str!("cases/silence.txt"),
@@ -143,8 +144,10 @@ fn told_absence(absence: Absence) -> String {
 
 /// The first device of an explanation. After the number of a reading, `-`: it is not counted.
 fn told(answers: &Answers, of: &Wanted<'_>) -> String {
-    let explanation = answers.explain(&of.object, &of.metric).unwrap();
-    let device = &explanation.devices[0];
+    let explanation = answers.explain(&of.object, &of.metric).unwrap_or_default();
+    let Some(device) = explanation.devices.first() else {
+        return "no device".to_owned();
+    };
     let readings = device.readings.iter().map(|reading| {
         let number = reading.number.map(|number| format!(" {number}"));
         let left_out = if reading.counted { "" } else { " -" };
@@ -159,8 +162,15 @@ fn told(answers: &Answers, of: &Wanted<'_>) -> String {
         let longer = if idle.or_longer { " or longer" } else { "" };
         format!("{}{longer}", idle.seconds)
     });
+    let device_of = [Some(device.uuid.clone()), device.instance.clone()];
     format!(
-        "{} on {} by {} held by {} idle {idle} [{}]",
+        "{} named by {}, {} on {} by {} held by {} idle {idle} [{}]",
+        device_of
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
+        text(&device.owner_labels),
         text(&device.model),
         text(&device.node),
         text(&device.field),
