@@ -22,15 +22,8 @@ const fn preset(yaml: &'static str) -> Preset {
 }
 
 impl Choice for Preset {
-    const WORDS: Words<Self> = &[
-        ("vllm", preset(include_str!("presets/vllm.yaml"))),
-        ("sglang", preset(include_str!("presets/sglang.yaml"))),
-        ("triton", preset(include_str!("presets/triton.yaml"))),
-        (
-            "endpoint-picker",
-            preset(include_str!("presets/endpoint-picker.yaml")),
-        ),
-    ];
+    // By build.rs, of the files of `presets`.
+    const WORDS: Words<Self> = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 }
 
 impl Preset {
