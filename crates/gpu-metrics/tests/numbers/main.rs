@@ -10,6 +10,7 @@
 
 mod answers;
 mod cases;
+mod documents;
 mod notation;
 mod polled;
 mod polls;
