@@ -1,8 +1,7 @@
 //! The fleet against `gpu_metrics::dcgm` and against real tools.
 
 mod engine;
-mod lines;
-mod store;
+mod golden;
 mod timeline;
 
 use std::time::Duration;
