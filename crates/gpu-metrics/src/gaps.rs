@@ -133,3 +133,82 @@ pub(crate) fn at_share<T: Ord + Copy>(values: &mut [T], share: usize, of: usize)
     let rank = values.len().checked_sub(1)? * share / of;
     Some(*values.select_nth_unstable(rank).1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_millis((secs * 1000.0) as i64)
+    }
+
+    /// A line that was scraped after each of these gaps, seconds.
+    fn scraped(gaps: &[f64]) -> Gaps {
+        let mut line = Gaps::NONE;
+        let mut secs = 1e6;
+        for gap in [0.0].iter().chain(gaps) {
+            secs += gap;
+            let (at, value) = (at(secs), 1.0);
+            line.take(&[Sample { at, value }]);
+        }
+        line
+    }
+
+    #[test]
+    fn the_interval_is_the_upper_quartile_of_twenty_gaps() {
+        let twenty_more = [[60.0; 20], [15.0; 20]].concat();
+        for (gaps, of_source, interval) in [
+            (&[][..], 30, 30),
+            (&[10.0], 30, 30),
+            (&[60.0], 30, 60),
+            (&[120.0], 30, 120),
+            (&[121.0], 30, 30),
+            (&[10.0, 10.0, 10.0], 30, 30),
+            (&[10.0, 10.0, 10.0, 10.0], 30, 10),
+            (&[15.0, 15.0, 15.0, 30.0], 1, 15),
+            (&[30.0, 15.0, 30.0, 15.0], 1, 30),
+            (&[15.0, 15.0, 15.0, 15.0, 15.0, 15.0, 60.0, 50.0], 1, 50),
+            (&twenty_more, 1, 15),
+            (&[655.0], 200, 655),
+            (&[655.01], 200, 200),
+            (&[14.494; 4], 1, 14),
+            (&[14.496; 4], 1, 15),
+            (&[0.3; 4], 2, 1),
+        ] {
+            let found = scraped(gaps).scrape_ms(of_source * 1000);
+            assert_eq!(found, interval * 1000, "{gaps:?}");
+        }
+        assert_eq!(scraped(&[]).own_scrape_ms(), None);
+    }
+
+    #[test]
+    fn a_sample_that_is_no_number_or_not_newer_is_no_scrape() {
+        let mut line = scraped(&[15.0; 4]);
+        let newest = line.newest;
+        for (secs, value) in [(7.0, f64::NAN), (0.0, 1.0), (-7.0, 1.0)] {
+            let at = Timestamp::from_millis(newest.millis() + (secs * 1000.0) as i64);
+            line.take(&[Sample { at, value }]);
+        }
+        assert_eq!((line.newest, line.scrape_ms(0)), (newest, 15_000));
+    }
+
+    #[test]
+    fn lateness_is_the_median_of_the_last_three_samples_but_the_first() {
+        let mut line = Gaps::NONE;
+        for (secs, read, late) in [
+            (100.0, 190.0, None),
+            (200.0, 207.0, Some(7)),
+            (200.0, 209.0, Some(7)),
+            (300.0, 303.0, Some(3)),
+            (400.0, 405.0, Some(5)),
+            (500.0, 900.0, Some(5)),
+            (600.0, 590.0, Some(5)),
+            (700.0, 690.0, Some(0)),
+        ] {
+            let (sampled, value) = (at(secs), 1.0);
+            line.take(&[Sample { at: sampled, value }]);
+            line.measure(at(read), 120_000);
+            assert_eq!(line.late_ms(), late.map(|late| late * 1000), "{secs}");
+        }
+    }
+}

@@ -67,4 +67,22 @@ mod tests {
         assert_eq!(reading(Unit::Plain, f64::NAN), None);
         assert_eq!(reading(Unit::Plain, -3.0), Some(-3.0));
     }
+
+    #[test]
+    fn more_than_a_tenth_of_values_between_0_and_1_contradict_percents() {
+        for (values, contradict) in [
+            (&[][..], false),
+            (&[(0.0, 9), (1.0, 9), (1.2, 9)], false),
+            (&[(0.5, 1)], true),
+            (&[(0.999, 1), (1.201, 8)], true),
+            (&[(0.001, 1), (1.201, 9)], false),
+            (&[(0.5, 2), (50.0, 17)], true),
+        ] {
+            let mut evidence = UnitEvidence::default();
+            for (value, count) in values {
+                (0..*count).for_each(|_| evidence.add(*value));
+            }
+            assert_eq!(evidence.contradicts_percents(), contradict, "{values:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@
 mod answers;
 mod cases;
 mod documents;
+mod intake;
 mod notation;
 mod polled;
 mod polls;

@@ -1,0 +1,95 @@
+//! What is counted of the samples of a poll, and what is known of the store afterwards.
+
+use super::scene::{SENTINEL, Scene, at, key, policy, sample};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::store::IntakeReport;
+
+const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+
+/// A series of the poll at 0: its labels as JSON, and samples by time and value.
+type Polled<'a> = (&'a str, &'a [(f64, f64)]);
+
+fn take(scene: &mut Scene, series: &[Polled<'_>]) -> IntakeReport {
+    let mut batch = Batch::new(MCU);
+    for (labels, samples) in series {
+        batch.begin_series(key(labels), labels);
+        let samples = samples.iter().map(|(secs, value)| sample(*secs, *value));
+        samples.for_each(|it| batch.push(it));
+    }
+    scene.pipeline.take(&batch, at(0.0))
+}
+
+/// Accepted, invalid, too old, from the future, series that name no device.
+fn counts(report: IntakeReport) -> [u64; 5] {
+    let IntakeReport {
+        accepted, invalid, ..
+    } = report;
+    let (old, future) = (report.too_old, report.future);
+    [accepted, invalid, old, future, report.unidentified]
+}
+
+#[test]
+fn each_new_sample_is_counted_by_what_becomes_of_it() {
+    const A: &str = r#"{"UUID":"A"}"#;
+    let samples = |samples| [(A, samples)];
+    for (series, counted) in [
+        (
+            samples(&[(-30.0, 1.0), (-15.0, 2.0), (0.0, 3.0)][..]),
+            [3, 0, 0, 0, 0],
+        ),
+        (
+            samples(&[(-15.0, SENTINEL), (0.0, f64::NAN)]),
+            [0, 2, 0, 0, 0],
+        ),
+        (
+            samples(&[(-15.0, -1.0), (-5.0, 100.0), (0.0, 100.5)]),
+            [1, 2, 0, 0, 0],
+        ),
+        (
+            samples(&[(-1201.0, 1.0), (-1200.0, 1.0), (0.0, 1.0)]),
+            [1, 0, 2, 0, 0],
+        ),
+        (
+            samples(&[(0.0, 1.0), (120.0, 1.0), (120.001, 1.0), (500.0, 1.0)]),
+            [2, 0, 0, 2, 0],
+        ),
+        ([("{}", &[(0.0, 1.0)])], [0, 0, 0, 0, 1]),
+        ([("no JSON", &[(0.0, 1.0)])], [0, 0, 0, 0, 1]),
+    ] {
+        let mut scene = Scene::new(Policy::default());
+        let report = take(&mut scene, &series);
+        assert_eq!(counts(report), counted, "{series:?}");
+        let again = counts(take(&mut scene, &series));
+        let [_, _, old, future, _] = counted;
+        assert_eq!(again, [0, 0, old, future, 0], "again {series:?}");
+    }
+}
+
+#[test]
+fn series_are_counted_while_they_are_kept() {
+    let mut scene = Scene::new(Policy {
+        scrape_interval: None,
+        ..policy(60)
+    });
+    let store = |scene: &Scene| {
+        let store = scene.pipeline.store();
+        (store.series_len(), store.shortest_scrape_ms())
+    };
+    assert_eq!(store(&scene), (0, None));
+    let every = |secs: f64| [-4.0, -3.0, -2.0, -1.0, 0.0].map(|it| (it * secs, 1.0));
+    let series: [Polled<'_>; 3] = [
+        (r#"{"UUID":"A","job":"a"}"#, &every(60.0)),
+        (r#"{"UUID":"B","job":"b"}"#, &every(10.0)),
+        ("{}", &every(1.0)),
+    ];
+    take(&mut scene, &series);
+    scene.snapshot_at(at(0.0));
+    assert_eq!(store(&scene), (2, Some(10_000)));
+    // Twenty minutes after their last samples; the store is swept at each minute.
+    scene.snapshot_at(at(1200.0));
+    assert_eq!(store(&scene), (2, Some(10_000)));
+    scene.snapshot_at(at(1260.0));
+    assert_eq!(store(&scene), (0, None));
+}
