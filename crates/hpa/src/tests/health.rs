@@ -5,31 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::Hpa;
 use super::super::health::{Concern, Health};
-use super::cells;
-
-/// Reasons of the conditions `AbleToScale`, `ScalingActive` and `ScalingLimited` (`!` before
-/// one: its status is not the usual one) | replicas | values | judgement and concern. The
-/// bounds are 1 and 4, the targets 50.
-const JUDGED: &str = "
-                                                     | 2 |        | Not looked at by the controller yet | Fine
-!FailedGetScale                                      | 2 |        | Cannot scale its target: told | Error
-SucceededGetScale !ScalingDisabled                   | 0 | 20     | Switched off: its target has 0 replicas | Warning
-SucceededGetScale !InvalidSelector                   | 2 | 20     | Cannot select its pods: told | Error
-SucceededGetScale !AmbiguousSelector                 | 2 | 20     | Cannot select its pods: told | Error
-SucceededGetScale !FailedGetPodsMetric               | 2 | 20     | Cannot read its metric: told | Error
-SucceededRescale ValidMetricFound !TooManyReplicas   | 4 | 81     | At its maximum: has 4, wants 7 | Warning
-ReadyForNewScale ValidMetricFound !TooManyReplicas   | 4 | 20 90  | At its maximum: has 4, wants 8 | Warning
-ReadyForNewScale ValidMetricFound !TooManyReplicas   | 4 | 90 -   | At its maximum: has 4, wants more | Warning
-ReadyForNewScale ValidMetricFound !TooManyReplicas   | 4 | 40     | At its maximum: has 4, wants more | Warning
-ReadyForNewScale ValidMetricFound DesiredWithinRange | 2 | 50 -   | Cannot scale down: no value of m1 | Warning
-ReadyForNewScale ValidMetricFound !ScaleUpLimit      | 2 | 99     | Scales up as fast as its rate allows | Fine
-ReadyForNewScale ValidMetricFound !ScaleDownLimit    | 2 | 9      | Scaling down is disabled by selectPolicy | Fine
-ScaleDownStabilized ValidMetricFound DesiredWithinRange | 2 | 9   | Held by its stabilisation window | Fine
-ReadyForNewScale ValidMetricFound !TooFewReplicas    | 1 | 9      | At its minimum | Fine
-ReadyForNewScale ValidMetricFound DesiredWithinRange ScaledToZero | 0 | 0 - | Scaled to zero, waits for load | Fine
-ReadyForNewScale ValidMetricFound DesiredWithinRange !ScaledToZero | 0 | 0 | Follows its metrics | Fine
-ReadyForNewScale ValidMetricFound DesiredWithinRange | 2 | 51     | Follows its metrics | Fine
-";
+use super::{cells, rows};
 
 fn autoscaler(conditions: &str, replicas: &str, values: &str) -> Hpa {
     let usual = [
@@ -81,7 +57,7 @@ fn autoscaler(conditions: &str, replicas: &str, values: &str) -> Hpa {
 
 #[test]
 fn the_written_conditions_decide_the_judgement() {
-    for row in JUDGED.lines().filter(|row| !row.is_empty()) {
+    for row in rows(include_str!("health.txt")) {
         let [conditions, replicas, values, said, concern] = cells(row);
         let health = Health::of(&autoscaler(conditions, replicas, values));
         assert_eq!(health.to_string(), said, "{row}");

@@ -56,6 +56,12 @@ fn policies(text: &str) -> Vec<ScalingPolicy> {
     text.split_whitespace().map(read).collect()
 }
 
+/// The rows of a table; `#` is before a comment.
+fn rows(table: &str) -> impl Iterator<Item = &str> {
+    let rows = table.lines();
+    rows.filter(|row| !row.is_empty() && !row.starts_with('#'))
+}
+
 /// The cells of a row, with `|` between them.
 fn cells<const N: usize>(row: &str) -> [&str; N] {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::super::health::Health;
 use super::{
     ControllerFlags, History, Hpa, MetricsAnswer, NOW, ScaledPod, Situation, TargetScale, Trace,
+    cells, rows,
 };
 
 const RECORDED: &str = include_str!("../../tests/recorded.json");
@@ -190,35 +191,8 @@ fn every_recorded_status_has_a_judgement() {
         let health = Health::of(&autoscaler(situation, &last["wrote"]["status"]));
         judged.insert(situation["name"].as_str().unwrap(), health);
     }
-    for (name, said) in [
-        ("on the target", "Follows its metrics"),
-        ("at the maximum", "At its maximum: has 4, wants 8"),
-        ("down to the minimum", "At its minimum"),
-        ("all fail", "Cannot read its metric: the HPA was unable to"),
-        (
-            "one fails and the other adds",
-            "Cannot scale down: no value of m1",
-        ),
-        (
-            "a selector that is shared",
-            "Cannot select its pods: pods by",
-        ),
-        ("no selector", "Cannot select its pods: the HPA target's"),
-        ("no such target", "Cannot scale its target: the HPA"),
-        ("zero by hand", "Switched off: its target has 0 replicas"),
-        ("asleep still", "Scaled to zero, waits for load"),
-        ("twice the replicas", "Scales up as fast as its rate allows"),
-        ("a scale-up that is disabled", "Scaling up is disabled"),
-        ("a scale-down that is disabled", "Scaling down is disabled"),
-        (
-            "down counts its period",
-            "Scales down as fast as its rate allows",
-        ),
-        (
-            "both directions are held",
-            "Held by its stabilisation window",
-        ),
-    ] {
+    for row in rows(include_str!("recorded.txt")) {
+        let [name, said] = cells(row);
         assert!(
             judged[name].to_string().starts_with(said),
             "{name}: {}",

@@ -4,7 +4,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
 use super::super::behavior::Behavior;
-use super::{Hpa, Metric, MetricSource, MetricTarget, Milli, policies};
+use super::super::manifest;
+use super::{Hpa, Metric, MetricSource, MetricTarget, Milli, policies, rows};
 
 fn read(spec: Value) -> Result<Hpa, String> {
     let mut object = json!({"metadata": {"namespace": "team", "name": "web"}});
@@ -134,38 +135,27 @@ fn a_status_has_values_in_the_form_of_the_target_and_only_computed_zeros() {
 }
 
 #[test]
-fn an_error_names_the_invalid_field() {
-    let pods = |target: Value| {
-        let pods = json!({"metric": {"name": "m"}, "target": target});
-        spec(&json!({"metrics": [{"type": "Pods", "pods": pods}]}))
-    };
-    let cheese = json!({"metrics": [{"type": "CheddarCheese"}]});
-    let policy = json!({"behavior": {"scaleUp": {"selectPolicy": "Most"}}});
-    let none = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 0}});
-    let none = json!({"metrics": [{"type": "Resource", "resource": none}]});
-    for (invalid, message) in [
-        (
-            pods(json!({"type": "Value", "value": "1"})),
-            "spec.metrics[0].pods.target.averageValue is missing",
-        ),
-        (
-            pods(json!({"type": "AverageValue", "averageValue": "0"})),
-            "spec.metrics[0].pods.target.averageValue: \"0\" is no quantity above zero",
-        ),
-        (
-            spec(&none),
-            "spec.metrics[0].resource.target.averageUtilization above zero is missing",
-        ),
-        (
-            spec(&cheese),
-            "spec.metrics[0].type: \"CheddarCheese\" is not known; Pods, Object, External, \
-             Resource or ContainerResource",
-        ),
-        (
-            spec(&policy),
-            "spec.behavior.scaleUp.selectPolicy: \"Most\" is not known; Max, Min or Disabled",
-        ),
-    ] {
-        assert_eq!(read(invalid).unwrap_err(), message);
+fn an_error_names_the_field_that_kube_apiserver_rejects() {
+    let manifest = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a", "labels": {"any": "thing"}, "creationTimestamp": null},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "minReplicas": 4, "maxReplicas": 4,
+            "metrics": [{"type": "Pods", "pods": {
+                "metric": {"name": "m", "selector": {"matchLabels": {"window": "2m"}}},
+                "target": {"type": "AverageValue", "averageValue": "50"},
+            }}],
+            "behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}},
+        },
+    });
+    manifest::read(&manifest).unwrap();
+    for row in rows(include_str!("refused.txt")) {
+        let (change, said) = row.split_once(" | ").unwrap();
+        let (at, value) = change.split_once(' ').unwrap();
+        let at = at.replace("TARGET", "/spec/metrics/0/pods/target");
+        let mut document = manifest.clone();
+        *document.pointer_mut(&at).unwrap() = serde_json::from_str(value).unwrap();
+        assert_eq!(manifest::read(&document).unwrap_err(), said, "{row}");
     }
 }
