@@ -9,21 +9,6 @@ use super::raw::RuleEntry;
 use super::rule::Rules;
 use apimachinery::kinds::{Kind, Kinds};
 
-/// Group (`-` is the core), plural, singular, kind, and whether it is in a namespace.
-const KINDS: &str = "
-- pods pod Pod true
-- services service Service true
-- nodes node Node false
-- persistentvolumes persistentvolume PersistentVolume false
-- namespaces namespace Namespace false
-apps deployments deployment Deployment true
-apps statefulsets statefulset StatefulSet true
-batch jobs job Job true
-networking.k8s.io ingresses ingress Ingress true
-storage.k8s.io storageclasses storageclass StorageClass false
-extensions deployments deployment Deployment true
-";
-
 fn kinds() -> Kinds {
     let kind = |row: &str| {
         let words: Vec<&str> = row.split(' ').collect();
@@ -39,7 +24,13 @@ fn kinds() -> Kinds {
             watchable: true,
         }
     };
-    Kinds::new(KINDS.trim().lines().map(kind).collect())
+    Kinds::new(rows(include_str!("tests/kinds.txt")).map(kind).collect())
+}
+
+/// The rows of a table; `#` is before a comment.
+fn rows(table: &str) -> impl Iterator<Item = &str> {
+    let rows = table.lines();
+    rows.filter(|row| !row.is_empty() && !row.starts_with('#'))
 }
 
 fn rules(yaml: &str) -> Rules {

@@ -1,6 +1,6 @@
 //! Rules as users write them.
 
-use super::{kinds, rules};
+use super::{kinds, rows, rules};
 use crate::labels::ResourceLabels;
 use crate::raw::ResourceRulesEntry;
 use crate::resource::ResourceRules;
@@ -38,34 +38,10 @@ fn a_rule_with_all_keys_is_read() {
     assert!(!rule.namespaced);
 }
 
-/// A second rule, and the beginning of its fault.
-const FAULTS: &str = r#"
-{metricsQuery: up}
-    rules[1].seriesQuery: is missing: write a series selector such as '{__name__=~"^http_.+"}'
-{seriesQuery: up, metricsQuery: '<<.Series'}
-    rules[1].metricsQuery (line 2, column 35): is no template: << without >>: close the action
-{seriesQuery: up, metricsQuery: "sum(\n  <<.Serie>>)"}
-    rules[1].metricsQuery (line 2, column 35): is no template: ".Serie" is not supported: write <<.Series>>, <<.LabelMatchers>>
-{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}
-    rules[1].seriesFilters[0]: write either is or isNot
-{seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}
-    rules[1].seriesFilters[0]: write either is or isNot
-{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: '(a'}]}
-    rules[1].seriesFilters[0] (line 2, column 60): "(a" is no regular expression: unclosed group
-{seriesQuery: up, metricsQuery: up, name: {matches: '(a)(b)'}}
-    rules[1].name.matches (line 2, column 55): has several capture groups: set name.as to the one with the name
-{seriesQuery: up, metricsQuery: up, name: {matches: '\Qa\E'}}
-    rules[1].name.matches (line 2, column 55): "\\Qa\\E" is no regular expression: unrecognized escape
-{seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}
-    rules[1].resources.template (line 2, column 61): "<<.Group>>" names no kind
-{seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}
-    rules[1].resources.overrides."pod": has no resource: write one such as pod
-"#;
-
 #[test]
 fn a_fault_names_the_rule_its_field_and_the_remedy() {
     let fine = "- {seriesQuery: up, metricsQuery: up}\n";
-    let mut lines = FAULTS.lines().skip(1).map(str::trim);
+    let mut lines = rows(include_str!("faults.txt")).map(str::trim);
     while let (Some(rule), Some(expected)) = (lines.next(), lines.next()) {
         let yaml = format!("{fine}- {rule}\n");
         let found = faults(&yaml);
@@ -94,23 +70,9 @@ fn a_rule_without_a_query_is_listed_and_reported() {
     );
 }
 
-/// The naming of a rule, a series, and the name of its metric (`-` is none).
-const NAMES: &str = "
-{} http_requests => http_requests
-{as: my_metric} http_requests => my_metric
-{as: my_$0} http_requests => my_http_requests
-{matches: http} http_requests => http
-{matches: '^(.*)_total$'} a_total => a
-{matches: '^(.*)_total$', as: '${1}_per_second'} a_total => a_per_second
-{matches: '^(.*)_total$', as: '$1_per_second'} a_total => -
-{matches: '^(?P<n>.*)_total$', as: 'x_$n'} a_total => x_a
-{matches: '^(.*)_(.*)$', as: '$2$$$9'} a_b => b$
-{matches: nope} a_total => -
-";
-
 #[test]
 fn names_are_expanded_as_go_expands_them() {
-    for row in NAMES.trim().lines() {
+    for row in rows(include_str!("names.txt")) {
         let (asked, expected) = row.split_once(" => ").expect("an arrow");
         let (naming, series) = asked.rsplit_once(' ').expect("a series");
         let rule = format!("- {{seriesQuery: up, name: {naming}, metricsQuery: up}}");
@@ -118,17 +80,6 @@ fn names_are_expanded_as_go_expands_them() {
         assert_eq!(metric.as_deref().unwrap_or("-"), expected, "{row}");
     }
 }
-
-/// The `resources` of a rule, and the kinds of labels (`-` is none).
-const LABELS: &str = "
-{template: <<.Resource>>} => pod=pods pods=pods Pod=pods po=pods job=jobs.batch \
-    deployment=deployments.apps endpoint=- instance=- namespace=namespaces
-{template: kube_<<.Group>>_<<.Resource>>} => kube_apps_deployment=deployments.apps kube__pod=pods \
-    kube_networking_k8s_io_ingress=- pod=-
-{overrides: {a: {resource: StatefulSet}, b: {resource: pods}, c: {group: stor, resource: storageclass}, \
-    d: {resource: nope}, e: {resource: pod}}} => a=statefulsets.apps b=pods \
-    c=storageclasses.storage.k8s.io d=- pod=-
-";
 
 #[test]
 fn a_label_names_a_kind_and_a_kind_a_label() {
@@ -138,7 +89,7 @@ fn a_label_names_a_kind_and_a_kind_a_label() {
         rules(&rule).usable[0].labels.clone()
     };
     let mut read = Vec::new();
-    for row in LABELS.trim().lines() {
+    for row in rows(include_str!("labels.txt")) {
         let (yaml, pairs) = row.split_once(" => ").expect("an arrow");
         let labels = labels(yaml);
         for pair in pairs.split_whitespace() {
@@ -167,19 +118,7 @@ fn a_label_names_a_kind_and_a_kind_a_label() {
 
 #[test]
 fn the_rules_of_the_resource_metrics_api_are_read() {
-    let yaml = r#"
-cpu:
-  containerQuery: sum by (<<.GroupBy>>) (rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>}[3m]))
-  nodeQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>, id='/'}[3m])) by (<<.GroupBy>>)
-  resources: {overrides: {node: {resource: node}, namespace: {resource: namespace}, pod: {resource: pod}}}
-  containerLabel: container
-memory:
-  containerQuery: sum by (<<.GroupBy>>) (container_memory_working_set_bytes{<<.LabelMatchers>>})
-  nodeQuery: sum(container_memory_working_set_bytes{<<.LabelMatchers>>,id='/'}) by (<<.GroupBy>>)
-  resources: {overrides: {node: {resource: node}, namespace: {resource: namespace}, pod: {resource: pod}}}
-  containerLabel: container
-window: 3m
-"#;
+    let yaml = include_str!("resource.yaml");
     let read = |yaml: &str| {
         let raw: ResourceRulesEntry = serde_saphyr::from_str(yaml).expect("YAML");
         ResourceRules::resolve(&raw).map_err(|fault| fault.to_string())

@@ -3,42 +3,14 @@
 
 use std::sync::Arc;
 
-use super::{kinds, rules};
+use super::{kinds, rows, rules};
 use crate::query::Unanswerable;
 use crate::registry::{Registry, Shape};
 use crate::rule::{Rule, Rules};
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 
-const DEFAULT: &str = r#"
-- seriesQuery: container
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-  name: {matches: "^container_(.*)_seconds_total$"}
-  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[1m])) by (<<.GroupBy>>)
-- seriesQuery: container
-  seriesFilters: [{isNot: "^container_.*_seconds_total$"}]
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-  name: {matches: "^container_(.*)_total$"}
-  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[1m])) by (<<.GroupBy>>)
-- seriesQuery: container
-  seriesFilters: [{isNot: "^container_.*_total$"}]
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-  name: {matches: "^container_(.*)$"}
-  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>,container!="POD"}) by (<<.GroupBy>>)
-- seriesQuery: others
-  seriesFilters: [{isNot: ".*_total$"}]
-  resources: {template: "kube_<<.Resource>>"}
-  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
-- seriesQuery: others
-  seriesFilters: [{isNot: ".*_seconds_total"}]
-  name: {matches: "^(.*)_total$"}
-  resources: {template: "kube_<<.Resource>>"}
-  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
-- seriesQuery: others
-  name: {matches: "^(.*)_seconds_total$"}
-  resources: {template: "kube_<<.Resource>>"}
-  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
-"#;
+const DEFAULT: &str = include_str!("upstream.yaml");
 
 /// Series, `name: labels` in each line.
 fn shapes(series: &str) -> Arc<[Shape]> {
@@ -67,47 +39,29 @@ volume_claims_total: kube_persistentvolume
 work_queue_wait_seconds_total: kube_deployment kube_namespace
 ";
 
-fn shared(rules: &Rules) -> impl Iterator<Item = Arc<Rule>> {
-    rules.usable.iter().cloned().map(Arc::new)
-}
-
-fn registry(rules: &Rules) -> Registry {
-    let of = |query: &str| {
-        shapes(if query == "container" {
-            CONTAINER
-        } else {
-            OTHERS
-        })
-    };
+/// The metrics of rules that find these series.
+fn registry(rules: &Rules, of: impl Fn(&Rule) -> Arc<[Shape]>) -> Registry {
     let mut registry = Registry::new(kinds());
-    for rule in shared(rules) {
-        registry.add_custom(&rule, &of(&rule.series_query));
+    for rule in rules.usable.iter().cloned().map(Arc::new) {
+        registry.add_custom(&rule, &of(&rule));
+        registry.add_external(&rule, &of(&rule));
     }
     registry
 }
 
-/// Resource and metric; namespace; names of objects; selector; query.
-const QUERIES: &str = r#"
-pods/some_usage ; somens ; somepod1 somepod2 ; ; sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)
-pods/some_count ; somens ; somepod1 somepod2 ; ; sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)
-pods/some_time ; somens ; somepod1 somepod2 ; ; sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)
-services/ingress_hits ; somens ; somesvc ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)
-services/ingress_hits ; somens ; somesvc ; param1=value1 ; sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)
-ingresses.networking.k8s.io/ingress_hits ; somens ; someingress ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)
-pods/ingress_hits ; somens ; somepod ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)
-services/service_proxy_packets ; somens ; somesvc ; ; sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)
-deployments.apps/work_queue_wait ; somens ; somedep ; ; sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)
-nodes/node_gigawatts ; ; somenode ; ; sum(node_gigawatts{kube_node="somenode"}) by (kube_node)
-persistentvolumes/volume_claims ; ; somepv ; ; sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)
-nodes/node_fan ; ; somenode ; ; sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)
-"#;
+fn default_registry(rules: &Rules) -> Registry {
+    registry(rules, |rule| match &*rule.series_query {
+        "container" => shapes(CONTAINER),
+        _ => shapes(OTHERS),
+    })
+}
 
 #[test]
 fn the_default_rules_give_the_queries_of_upstream() {
     let rules = rules(DEFAULT);
     assert_eq!(rules.faults, []);
-    let registry = registry(&rules);
-    for row in QUERIES.lines().filter(|row| !row.is_empty()) {
+    let registry = default_registry(&rules);
+    for row in rows(include_str!("upstream.txt")) {
         let fields: Vec<&str> = row.split(';').map(str::trim).collect();
         let [metric, namespace, names, selector, expected] = fields[..] else {
             panic!("{row}");
@@ -124,7 +78,7 @@ fn the_default_rules_give_the_queries_of_upstream() {
 
 #[test]
 fn the_default_rules_list_the_metrics_of_upstream() {
-    let registry = registry(&rules(DEFAULT));
+    let registry = default_registry(&rules(DEFAULT));
     let listed = registry.custom.keys();
     let listed = listed.map(|(resource, metric)| format!("{resource}/{metric}"));
     let upstream = "deployments.apps/work_queue_wait ingresses.networking.k8s.io/ingress_hits \
@@ -142,10 +96,7 @@ fn the_last_rule_wins_then_the_last_series() {
          - {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'last <<.Series>>'}\n",
     );
     let series = shapes("a: pod namespace\nb: pod namespace");
-    let mut registry = Registry::new(kinds());
-    for rule in shared(&rules) {
-        registry.add_custom(&rule, &series);
-    }
+    let registry = registry(&rules, |_| series.clone());
     let custom = &registry.custom[&("pods".into(), "m".into())];
     let query = custom.query(Some("n"), &["p"], &Selector::everything());
     assert_eq!(query.as_deref(), Ok("last b"));
@@ -160,11 +111,9 @@ const SPELLINGS: &str = "
 
 #[test]
 fn labels_that_name_objects_are_told_apart_for_each_series() {
-    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
+    let rules = rules(SPELLINGS);
     let queries = |series: &str| {
-        let mut registry = Registry::new(kinds());
-        registry.add_custom(&rule, &shapes(series));
-        registry.add_external(&rule, &shapes(series));
+        let registry = registry(&rules, |_| shapes(series));
         let of = |resource: &str, namespace| {
             let custom = &registry.custom[&(resource.into(), "a".into())];
             let query = custom.query(namespace, &["o"], &Selector::everything());
@@ -209,16 +158,15 @@ fn labels_that_name_objects_are_told_apart_for_each_series() {
 
 #[test]
 fn a_sample_names_its_object_by_the_spelling_that_it_was_found_by() {
-    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
-    assert_eq!(rule.example(Some("x")), "sum(series{x}) by (label)");
+    let rules = rules(SPELLINGS);
+    let example = rules.usable[0].example(Some("x"));
+    assert_eq!(example, "sum(series{x}) by (label)");
     let labels = Labels::from_pairs([("pod", "a"), ("kube_pod", "b"), ("spelling", "1")]);
     for (series, object) in [
         ("a: namespace pod\na: kube_ns kube_pod", (1, "b")),
         ("a: namespace pod", (0, "a")),
     ] {
-        let mut registry = Registry::new(kinds());
-        registry.add_custom(&rule, &shapes(series));
-        registry.add_external(&rule, &shapes(series));
+        let registry = registry(&rules, |_| shapes(series));
         let custom = registry.find_custom("po", "a").expect("a metric");
         assert_eq!(custom.object(&labels), Some(object));
         let (name, external) = registry.find_external("A").expect("a metric");
@@ -228,10 +176,9 @@ fn a_sample_names_its_object_by_the_spelling_that_it_was_found_by() {
 
 #[test]
 fn keys_of_gpu_metrics_are_refused_unless_series_have_such_labels() {
-    let rule = shared(&rules(SPELLINGS)).next().expect("a rule");
+    let rules = rules(SPELLINGS);
     let query = |series: &str, selector: &str| {
-        let mut registry = Registry::new(kinds());
-        registry.add_external(&rule, &shapes(series));
+        let registry = registry(&rules, |_| shapes(series));
         let selector = Selector::parse(selector).expect("a selector");
         registry.external["a"].query("n", &selector)
     };
@@ -256,11 +203,9 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
          - {seriesQuery: b, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
          - {seriesQuery: c, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n",
     );
-    let mut registry = Registry::new(kinds());
-    for rule in shared(&rules) {
-        let series = shapes(&format!("{}: namespace", rule.series_query));
-        registry.add_external(&rule, &series);
-    }
+    let registry = registry(&rules, |rule| {
+        shapes(&format!("{}: namespace", rule.series_query))
+    });
     let query = |metric: &str| {
         let selector = Selector::parse("x=y").expect("a selector");
         registry.external[metric].query("n", &selector)
@@ -278,11 +223,7 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
 fn a_series_whose_name_needs_quotes_is_no_metric() {
     let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");
     let series = shapes("a} or vector(1) #: pod namespace\na:b: pod namespace");
-    let mut registry = Registry::new(kinds());
-    for rule in shared(&rules) {
-        registry.add_custom(&rule, &series);
-        registry.add_external(&rule, &series);
-    }
+    let registry = registry(&rules, |_| series.clone());
     let mut names = registry.custom.keys().map(|(_, metric)| &**metric);
     assert!(names.all(|name| name == "a:b"));
     assert_eq!(registry.custom.len(), 2);
