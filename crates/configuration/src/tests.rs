@@ -4,12 +4,9 @@ mod hostile;
 mod presets;
 mod refused;
 mod secrets;
+mod transcript;
 
-use cloud_auth::{
-    AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
-};
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
-use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
 use secrecy::ExposeSecret as _;
 
@@ -124,49 +121,35 @@ fn warnings_of_the_chart_are_among_the_warnings() {
     assert_eq!(config.warnings, ["values: replicaz is not known"]);
 }
 
+/// All of the settings; the values of headers are secret.
+fn shown(settings: PrometheusSettings) -> String {
+    let PrometheusSettings {
+        url,
+        auth,
+        headers,
+        tls,
+        verb,
+        timeout,
+        max_concurrent_queries,
+        matchers,
+    } = settings;
+    let limits = format!("{verb:?} {timeout:?} {max_concurrent_queries} {matchers:?}");
+    format!("{url}\n{auth:?}\n{headers:?}\n{tls:?}\n{limits}")
+}
+
 #[test]
-fn every_setting_of_prometheus_arrives() {
-    let config = load(
-        "prometheus:
-  url: https://mimir.example:8443/prometheus
-  auth: {basic: {username: reader, passwordFile: /etc/password}}
-  headers: {X-Scope-OrgID: tenant|other}
-  tls: {caFile: /ca.pem, certFile: /cert.pem, keyFile: /key.pem}
-  verb: post
-  timeout: 3s
-  maxConcurrentQueries: 8
-  matchers: {cluster: east-1}
-",
-    );
-    let settings = config.prometheus.unwrap();
-    assert_eq!(
-        settings.url.as_str(),
-        "https://mimir.example:8443/prometheus"
-    );
-    let Auth::Basic {
-        username,
-        password: SecretSource::File(file),
-    } = &settings.auth
-    else {
-        panic!("{:?}", settings.auth);
-    };
-    assert_eq!(
-        (&**username, &**file),
-        ("reader", Path::new("/etc/password"))
-    );
-    assert_eq!(settings.headers["x-scope-orgid"], "tenant|other");
-    assert_eq!(place(settings.tls.ca), Path::new("/ca.pem"));
-    assert_eq!(
-        place(settings.tls.client.map(|pair| pair.key)),
-        Path::new("/key.pem")
-    );
-    assert_eq!(settings.verb, Verb::Post);
-    assert_eq!(settings.timeout, Duration::from_secs(3));
-    assert_eq!(settings.max_concurrent_queries, 8);
-    assert_eq!(
-        settings.matchers,
-        [("cluster".to_owned(), "east-1".to_owned())]
-    );
+fn every_setting_arrives() {
+    transcript::compare("src/tests/settings.txt", |text| {
+        let config = load(text);
+        match config.prometheus {
+            Some(settings) => shown(settings),
+            None => {
+                let (poll, starting) = (config.poll, config.include_starting);
+                let resources = config.gpu_resources;
+                format!("{:?}\n{poll:?} {starting} {resources}", config.policy)
+            }
+        }
+    });
 }
 
 #[test]
@@ -184,92 +167,6 @@ fn credentials_in_an_address_are_never_printed() {
     assert!(!format!("{settings:?}").contains("p&=w"));
     let error = parse_url("ftp://me:hunter2@host").unwrap_err().to_string();
     assert!(!error.contains("hunter2"), "{error}");
-}
-
-#[test]
-fn every_setting_of_gpu_arrives() {
-    let config = load(
-        "gpu:
-  window: 2m
-  maxWindow: 10m
-  step: 15s
-  poll: 5s
-  freshness: 45s
-  scrapeInterval: 15s
-  percentAsRatio: false
-  includeStarting: true
-  resources: [example.com/gpu-*]
-",
-    );
-    let secs = |n| Some(Duration::from_secs(n));
-    assert_eq!(
-        config.policy,
-        Policy {
-            window: secs(120),
-            max_window: Duration::from_secs(600),
-            step: Duration::from_secs(15),
-            freshness: Duration::from_secs(45),
-            scrape_interval: secs(15),
-            percent_as_ratio: Some(false),
-        }
-    );
-    assert_eq!(config.poll, secs(5));
-    let resources = GpuResources::new(vec!["example.com/gpu-*".to_owned()]);
-    assert_eq!(config.gpu_resources, resources);
-}
-
-#[test]
-fn each_cloud_has_its_own_section_for_authentication() {
-    let method = |auth: &str| {
-        let text = format!("prometheus: {{url: 'http://h', auth: {auth}}}");
-        match load(&text).prometheus.unwrap().auth {
-            Auth::Cloud(method) => method,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(
-        method("{sigv4: {region: eu-west-1, roleArn: 'arn:aws:iam::1:role/r', externalId: x}}"),
-        AuthMethod::SigV4(AwsSettings {
-            region: Some("eu-west-1".to_owned()),
-            role_arn: Some("arn:aws:iam::1:role/r".to_owned()),
-            external_id: Some("x".to_owned()),
-        })
-    );
-    assert_eq!(
-        method("{google: {}}"),
-        AuthMethod::Google(GoogleSettings::default())
-    );
-    assert_eq!(
-        method("{azure: {cloud: government}}"),
-        AuthMethod::Azure(AzureSettings {
-            cloud: AzureCloud::Government,
-            client_id: None
-        })
-    );
-    let oauth2 = "{oauth2: {clientId: a, clientSecretFile: /s, tokenUrl: 'https://t/token', scopes: [x, y], \
-                  endpointParams: {audience: z}}}";
-    assert_eq!(
-        method(oauth2),
-        AuthMethod::OAuth2(OAuth2Settings {
-            client_id: "a".to_owned(),
-            client_secret_file: "/s".into(),
-            token_url: "https://t/token".parse().unwrap(),
-            scopes: vec!["x".to_owned(), "y".to_owned()],
-            endpoint_params: [("audience".to_owned(), "z".to_owned())].into(),
-        })
-    );
-}
-
-#[test]
-fn a_long_window_raises_the_longest_one() {
-    assert_eq!(
-        load("gpu: {window: 10m}").policy.max_window,
-        Duration::from_secs(600)
-    );
-    assert_eq!(
-        load("gpu: {window: 30s}").policy.max_window,
-        Duration::from_secs(300)
-    );
 }
 
 #[test]

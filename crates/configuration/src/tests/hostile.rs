@@ -42,24 +42,3 @@ fn a_file_nested_without_end_is_refused() {
     }
     refusal(&deep);
 }
-
-#[test]
-fn a_duplicate_key_is_shown_with_its_line() {
-    for (text, line) in [
-        ("rules: []\nrules: []\n", "config.yaml:2:"),
-        (
-            "rules:\n- seriesQuery: a\n  seriesQuery: b\n  metricsQuery: c\n",
-            "config.yaml:3:",
-        ),
-        (
-            "rules:\n- seriesQuery: a\n  resources: {overrides: {pod: {resource: pod},\n    pod: {resource: node}}}\n",
-            "config.yaml:4:",
-        ),
-    ] {
-        let error = refusal(text);
-        assert!(
-            error.contains(line) && error.contains("duplicate"),
-            "{error}"
-        );
-    }
-}
