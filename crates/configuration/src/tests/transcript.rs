@@ -21,5 +21,8 @@ pub(crate) fn compare(file: &str, of: impl Fn(&str) -> String) {
     }
     let mut both = made.lines().zip(known.lines());
     let differing = both.find(|(made, known)| made != known);
-    assert!(made == known, "{file}: made and known: {differing:#?}");
+    assert!(
+        made == known,
+        "{file}, made and known; UPDATE_GOLDEN=1 writes it: {differing:#?}"
+    );
 }

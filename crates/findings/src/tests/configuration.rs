@@ -2,9 +2,9 @@
 
 use adapter_rules::raw::RuleEntry;
 use adapter_rules::rule::Rules;
-use serde_json::{Value, json};
 
-use crate::rights::{Account, Installed, Right};
+use super::{told, transcript};
+use crate::rights::{Account, Installed};
 use crate::{Severity, config};
 
 /// The server of the manifests.
@@ -43,119 +43,27 @@ fn gm201_and_gm202_name_the_missing_rights_and_what_grants_them() {
         account: "sa".to_owned(),
         ..of_manifests()
     };
-    let lacks = |account: Account, of: &Installed, is_missing: fn(&Right) -> bool| {
-        let mut missing = account.needs(of);
-        missing.retain(is_missing);
-        account.lacks(&missing, of)
-    };
-    assert_eq!(lacks(Account::Server, &installed, |_| false), None);
-    let watches = lacks(Account::Server, &installed, |it| it.verb == "watch").unwrap();
-    assert_eq!(
-        (&*watches.code, &*watches.object),
-        ("GM201", "ServiceAccount ns/sa")
-    );
-    let said = &watches.message;
-    let is_right = said.starts_with("may not watch ") && said.contains("; watch cronjobs.batch");
-    assert!(is_right, "{said}");
-    let all = lacks(Account::Server, &installed, |_| true).unwrap();
-    for right in [
-        "get, list, watch configmaps extension-apiserver-authentication",
-        "create tokenreviews.authentication.k8s.io",
-        "get, patch, create secrets gpu-metrics-apiserver-certificates",
-        "get, patch apiservices.apiregistration.k8s.io v1beta1.external.metrics.k8s.io",
-    ] {
-        assert!(all.message.contains(right), "{}", all.message);
-    }
-    assert_eq!(all.command, None);
-    assert!(all.remedy.contains("helm upgrade"), "{}", all.remedy);
-    let controller = lacks(Account::Autoscaler, &installed, |_| true).unwrap();
-    assert_eq!(
-        (&*controller.code, &*controller.object),
-        (
-            "GM202",
-            "ServiceAccount kube-system/horizontal-pod-autoscaler"
-        )
-    );
-    // The manifests can be applied again as they are.
-    let found = lacks(Account::Server, &of_manifests(), |_| true).unwrap();
-    let command = "kubectl apply -f manifests/rbac.yaml";
-    assert_eq!(found.command.as_deref(), Some(command));
-}
-
-fn found_in(list: &str, rule: &Value) -> Vec<String> {
-    let raw: Vec<RuleEntry> = serde_saphyr::from_str(&json!([rule]).to_string()).unwrap();
-    let rules = Rules::resolve(list, &raw).usable;
-    let found = config::rule("File a", &rules[0], list == "externalRules");
-    assert!(found.iter().all(|it| it.code == "GM601"));
-    found.into_iter().map(|it| it.message).collect()
+    transcript::compare("src/tests/rights.txt", |line| {
+        let (installed, account) = match line.split_once(" of manifests/rbac.yaml") {
+            Some(_) => (of_manifests(), Account::Server),
+            None if line.starts_with("server") => (installed.clone(), Account::Server),
+            None => (installed.clone(), Account::Autoscaler),
+        };
+        let mut missing = account.needs(&installed);
+        missing.retain(|it| line.ends_with("all") || line.ends_with(&it.verb));
+        let found = account.lacks(&missing, &installed);
+        told(found.as_slice())
+    });
 }
 
 #[test]
-fn gm601_is_about_misleading_queries() {
-    let series = "<<.Series>>{<<.LabelMatchers>>}";
-    for (list, query, count) in [
-        ("rules", format!("sum({series}) by (<<.GroupBy>>)"), 0),
-        ("rules", series.to_owned(), 0),
-        ("rules", format!("sum({series})"), 1),
-        ("rules", "sum(<<.Series>>) by (<<.GroupBy>>)".to_owned(), 1),
-        ("rules", "sum(<<.Series>>)".to_owned(), 2),
-        ("externalRules", format!("sum({series})"), 0),
-    ] {
-        let rule = json!({"seriesQuery": "a", "metricsQuery": query});
-        let found = found_in(list, &rule);
-        assert_eq!(found.len(), count, "{rule}: {found:?}");
-    }
+fn gm601_is_about_queries_that_mislead_and_those_that_prometheus_refuses() {
+    transcript::compare("src/tests/rules.txt", |line| {
+        let (list, rule) = line.split_once(' ').unwrap();
+        let raw: Vec<RuleEntry> = serde_saphyr::from_str(&format!("- {rule}")).unwrap();
+        let rules = Rules::resolve(list, &raw).usable;
+        told(&config::rule("File a", &rules[0], list == "externalRules"))
+    });
     let refused = config::refused("File a", "line 3");
     assert_eq!(refused.severity, Severity::Error);
-}
-
-#[test]
-fn gm601_is_about_queries_that_prometheus_refuses_and_counters_as_they_are() {
-    let external = |query: &str, namespaced: bool| {
-        let rule = json!({"seriesQuery": "q", "metricsQuery": query,
-            "resources": {"namespaced": namespaced}});
-        ("externalRules", rule)
-    };
-    let custom = |series: &str, query: &str| {
-        let query = format!("{query} by (<<.GroupBy>>)");
-        (
-            "rules",
-            json!({"seriesQuery": series, "metricsQuery": query}),
-        )
-    };
-    let after = "sum(<<.Series>>{<<.LabelMatchers>>, queue=~\"a.*\"})";
-    let before = "sum(<<.Series>>{queue=~\"a.*\",<<.LabelMatchers>>})";
-    let sum = "sum(<<.Series>>{<<.LabelMatchers>>})";
-    let rate = "sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m]))";
-    for ((list, rule), says) in [
-        (
-            external(after, false),
-            "a comma follows { when a request has no selector",
-        ),
-        (external(after, true), ""),
-        (external(before, false), ""),
-        (custom("a", after), ""),
-        (
-            custom("{__name__=~\"^http_.*\",namespace!=\"\"", sum),
-            "seriesQuery: Prometheus refuses the query: a { is not closed",
-        ),
-        (custom("a{b=\"{\\\"\"}", sum), ""),
-        (
-            custom("a", "sum(<<.Series>>{<<.LabelMatchers>>}[2m)"),
-            "a ) has no (",
-        ),
-        (custom("a{b='c}", sum), "a ' is not closed"),
-        (
-            custom("http_requests_total{pod!=\"\"}", sum),
-            "the series has the name of a counter",
-        ),
-        (custom("http_requests_total{pod!=\"\"}", rate), ""),
-    ] {
-        let said = found_in(list, &rule);
-        let is_right = match says {
-            "" => said.is_empty(),
-            says => said.len() == 1 && said[0].contains(says),
-        };
-        assert!(is_right, "{rule}: {said:?}");
-    }
 }

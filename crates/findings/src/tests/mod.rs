@@ -1,16 +1,13 @@
-//! For each code, one object with the fault and one without.
+//! For each code, objects with the fault and some without.
 
-mod around;
 mod configuration;
 mod hpa;
 mod registration;
 mod starts;
+#[path = "../../../configuration/src/tests/transcript.rs"]
+mod transcript;
 
-use std::borrow::Cow;
-
-use ::hpa::Hpa;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::names::nearest;
 use super::{Finding, codes};
@@ -19,61 +16,25 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-fn codes_of(findings: impl IntoIterator<Item = Finding>) -> Vec<Cow<'static, str>> {
-    findings.into_iter().map(|it| it.code).collect()
-}
-
-fn metric(kind: &str, name: &str, labels: &Value, target: &Value) -> Value {
-    let identifier = json!({"name": name, "selector": {"matchLabels": labels}});
-    let described = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"});
-    let mut source = json!({"metric": identifier, "target": target});
-    if kind == "Object" {
-        source["describedObject"] = described;
-    }
-    json!({"type": kind, kind.to_lowercase(): source})
-}
-
-fn average(value: &str) -> Value {
-    json!({"type": "AverageValue", "averageValue": value})
-}
-
-fn pods(target: &str) -> Value {
-    metric(
-        "Pods",
-        "gpu_memory_utilization",
-        &json!({}),
-        &average(target),
-    )
-}
-
-/// An HPA of `Deployment infer` with these metrics; `over` replaces fields of
-/// its spec.
-fn autoscaler(metrics: &Value, over: &Value) -> Hpa {
-    failing(metrics, over, &Value::Null)
-}
-
-/// The same with a condition in its status.
-fn failing(metrics: &Value, over: &Value, condition: &Value) -> Hpa {
-    let mut spec = json!({
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
-        "minReplicas": 1, "maxReplicas": 4, "metrics": metrics,
+/// Findings as a transcript has them.
+fn told(found: &[Finding]) -> String {
+    let told = found.iter().map(|it| {
+        let (severity, command) = (it.severity.name(), it.command.iter());
+        let command: String = command.map(|it| format!("\n$ {it}")).collect();
+        let Finding {
+            code,
+            object,
+            message,
+            remedy,
+            ..
+        } = it;
+        format!("{severity} {code} {object}: {message}\n→ {remedy}{command}\n")
     });
-    for (key, value) in over.as_object().unwrap() {
-        spec[key] = value.clone();
+    let told: String = told.collect();
+    match &*told {
+        "" => "none".to_owned(),
+        _ => told,
     }
-    let conditions: Vec<&Value> = Some(condition)
-        .filter(|it| !it.is_null())
-        .into_iter()
-        .collect();
-    let object: HorizontalPodAutoscaler = read(json!({
-        "metadata": {"name": "infer", "namespace": "team"}, "spec": spec,
-        "status": {"desiredReplicas": 2, "currentMetrics": null, "conditions": conditions},
-    }));
-    Hpa::try_from(&object).unwrap()
-}
-
-fn offline(metrics: &Value, over: &Value) -> Vec<Cow<'static, str>> {
-    codes_of(super::hpa::check(&autoscaler(metrics, over), None, None))
 }
 
 #[test]
