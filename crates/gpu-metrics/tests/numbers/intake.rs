@@ -2,6 +2,7 @@
 
 use super::scene::{SENTINEL, Scene, at, key, policy, sample};
 use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::fields;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::store::IntakeReport;
@@ -92,4 +93,36 @@ fn series_are_counted_while_they_are_kept() {
     assert_eq!(store(&scene), (2, Some(10_000)));
     scene.snapshot_at(at(1260.0));
     assert_eq!(store(&scene), (0, None));
+}
+
+#[test]
+fn profiling_fields_are_queried_where_instances_have_them_and_once_a_minute() {
+    const DRAM: SignalId = SignalId::DRAM_ACTIVE;
+    for (labels, is_needed) in [
+        ("UUID=A", false),
+        ("UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb", true),
+    ] {
+        let mut scene = Scene::new(Policy::default());
+        assert!(scene.pipeline.is_wanted(DRAM, at(0.0)));
+        scene.feed_at(DRAM, labels, &[sample(0.0, 0.5)], at(0.0));
+        scene.feed_at(MCU, "UUID=A", &[sample(0.0, 50.0)], at(0.0));
+        assert_eq!(scene.pipeline.is_wanted(DRAM, at(59.999)), is_needed);
+        assert!(scene.pipeline.is_wanted(DRAM, at(60.0)));
+        assert!(scene.pipeline.is_wanted(MCU, at(1.0)));
+    }
+}
+
+#[test]
+fn a_start_is_ready_when_all_fields_were_answered_or_a_minute_later() {
+    let ready = |scene: &Scene, secs: f64| scene.pipeline.is_ready(at(secs));
+    let mut scene = Scene::new(Policy::default());
+    assert!(ready(&scene, 0.0));
+    scene.feed_at(MCU, "UUID=A", &[sample(0.0, 50.0)], at(0.0));
+    assert!(!ready(&scene, 59.999));
+    assert!(ready(&scene, 60.0));
+    for field in fields::built_in().iter().map(|field| field.id) {
+        assert!(!ready(&scene, 1.0), "{field:?}");
+        scene.pipeline.answered(field, at(1.0));
+    }
+    assert!(ready(&scene, 1.0));
 }
