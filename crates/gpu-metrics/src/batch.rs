@@ -136,3 +136,36 @@ impl Batch {
             + self.samples.len() * size_of::<Sample>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_can_be_joined_removed_and_cleared() {
+        let text = |batch: &Batch| {
+            let series = batch.iter();
+            let series = series.map(|it| format!("{} {}", it.labels, it.samples.len()));
+            series.collect::<Vec<_>>().join(", ")
+        };
+        let at = Timestamp::from_secs(1);
+        let sample = Sample { at, value: 1.0 };
+        let of = |labels: &str, count| {
+            let mut batch = Batch::new(SignalId::GPU_UTIL);
+            batch.push(sample);
+            batch.begin_series(SeriesKey(1), labels);
+            (0..count).for_each(|_| batch.push(sample));
+            batch
+        };
+        let mut batch = of("a", 2);
+        batch.append(&of("b", 3));
+        assert_eq!(text(&batch), "a 2, b 3");
+        batch.pop_series();
+        assert_eq!(text(&batch), "a 2");
+        batch.append(&of("c", 1));
+        assert_eq!(text(&batch), "a 2, c 1");
+        batch.clear();
+        batch.append(&of("d", 0));
+        assert_eq!(text(&batch), "d 0");
+    }
+}

@@ -316,4 +316,95 @@ mod tests {
         assert_eq!(value(&columns, 128), Some(128.0));
         assert_eq!(value(&shared, 66), None);
     }
+
+    fn reading(secs: i64, value: f64) -> Reading {
+        let at = Timestamp::from_secs(secs);
+        Reading { value, at }
+    }
+
+    const ROW: RowId = RowId(3);
+
+    /// Columns with these samples of a row: seconds and values.
+    fn columns(samples: &[(i64, f64)]) -> Columns {
+        let mut columns = Columns::default();
+        for (secs, value) in samples {
+            columns.put(ROW, reading(*secs, *value), STEP);
+        }
+        columns
+    }
+
+    #[test]
+    fn a_reading_counts_while_it_is_younger_than_its_validity() {
+        let columns = columns(&[(-31, 1.0), (31, 2.0), (60, 3.0), (75, f64::NAN)]);
+        for (instant, value, since) in [
+            (-3, None, -3),
+            (-2, Some(1.0), -2),
+            (-1, Some(1.0), -2),
+            (0, Some(1.0), -2),
+            (1, None, 1),
+            (2, None, 2),
+            (3, Some(2.0), 3),
+            (4, Some(3.0), 4),
+            (5, None, 5),
+            (9, None, 9),
+        ] {
+            let mut valid_since = i64::MIN;
+            let found = columns.reading(ROW, (instant, STEP), 45_000, &mut valid_since);
+            let found = (found.map(|it| it.value), valid_since);
+            assert_eq!(found, (value, since), "{instant}");
+        }
+        for (instant, last) in [(-3, None), (-2, Some(-31)), (3, Some(31)), (9, Some(60))] {
+            let found = columns.last_reading(ROW, instant, STEP);
+            let secs = found.map(|it| it.at.millis() / 1000);
+            assert_eq!(secs, last, "{instant}");
+        }
+    }
+
+    #[test]
+    fn the_newest_reading_of_a_cell_counts_and_of_equally_new_ones_the_larger() {
+        for (samples, stored) in [
+            (&[(8, 1.0), (9, 2.0)][..], (9, 2.0)),
+            (&[(9, 2.0), (8, 3.0)], (9, 2.0)),
+            (&[(9, 2.0), (9, 3.0)], (9, 3.0)),
+            (&[(9, 3.0), (9, 2.0)], (9, 3.0)),
+            (&[(9, f64::NAN), (8, 1.0)], (8, 1.0)),
+            (&[(8, 1.0), (9, f64::NAN)], (8, 1.0)),
+        ] {
+            let found = columns(samples).last_reading(ROW, 9, STEP);
+            assert_eq!(found, Some(reading(stored.0, stored.1)), "{samples:?}");
+        }
+        let mut columns = columns(&[(9, 2.0)]);
+        assert!(!columns.put(ROW, reading(9, 2.0), STEP));
+        assert!(columns.put(ROW, reading(9, 2.5), STEP));
+        let (old, new) = (reading(8, 9.0), reading(9, 1.0));
+        assert_eq!((old.better(new), new.better(old)), (new, new));
+        let larger = reading(9, 2.0);
+        assert_eq!((larger.better(new), new.better(larger)), (larger, larger));
+    }
+
+    #[test]
+    fn the_last_reading_outlives_its_column() {
+        let samples = [(10, 1.0), (25, 2.0), (70, f64::NAN)];
+        let mut columns = columns(&samples);
+        let other = RowId(4);
+        columns.put(other, reading(10, 7.0), STEP);
+        let last = |columns: &Columns, row, instant| {
+            let found = columns.last_reading(row, instant, STEP);
+            found.map(|it| (it.at.millis(), it.value))
+        };
+        for (from, count) in [(1, 5), (2, 4), (3, 3), (6, 0)] {
+            columns.retain_from(from, STEP);
+            assert_eq!(columns.len(), count, "{from}");
+            assert_eq!(last(&columns, ROW, 9), Some((25_000, 2.0)), "{from}");
+            assert_eq!(last(&columns, other, 9), Some((10_000, 7.0)), "{from}");
+            // A reading that is not in a column any more is known as the last one only.
+            let at_first = (from < 2).then_some((10_000, 1.0));
+            assert_eq!(last(&columns, ROW, 1), at_first, "{from}");
+        }
+        assert!(!columns.is_empty());
+        columns.forget(ROW);
+        assert_eq!(last(&columns, ROW, 9), None);
+        columns.forget(other);
+        assert!(columns.is_empty());
+    }
 }

@@ -198,4 +198,27 @@ mod tests {
         let share = of(&[("nvidia.com/gpumem", "2k")]);
         assert!(share.has_share && share.devices == 0 && !share.is_empty());
     }
+
+    #[test]
+    fn a_pod_has_what_its_containers_need_at_one_time() {
+        const GPU: &str = "nvidia.com/gpu";
+        let gpus = |count: &'static str| [(GPU, count)];
+        for (init, containers, devices) in [
+            (&[][..], &["1", "2"][..], 3),
+            (&[(false, "4")], &["1", "2"], 4),
+            (&[(true, "1")], &["1", "2"], 4),
+            (&[(true, "2"), (false, "3")], &["1"], 5),
+            (&[(false, "3"), (true, "2")], &["0"], 3),
+        ] {
+            let init = init
+                .iter()
+                .map(|(is_sidecar, count)| (*is_sidecar, gpus(count)));
+            let containers = containers.iter().map(|count| gpus(count));
+            let found = GpuResources::default().of_pod(init, containers);
+            assert_eq!((found.devices, found.has_share), (devices, false));
+        }
+        let share = [(false, [("nvidia.com/gpumem", "1")])];
+        let found = GpuResources::default().of_pod(share, [gpus("1")]);
+        assert_eq!((found.devices, found.has_share), (1, true));
+    }
 }

@@ -58,9 +58,15 @@ impl Answers {
         value.filter(|value| value.is_fresh(now) && value.value.is_finite())
     }
 
-    /// The value of an object, which its explanation must agree with.
+    /// The value of an object, which its explanation and its own computation must agree with.
     pub(super) fn ask(&self, object: &str, metric: &str) -> Option<Value> {
         let value = self.value_at(object, metric, self.now);
+        if let (Some((place, spec)), Some((kind, index, of))) =
+            (self.metric(metric), self.object(object))
+        {
+            let computed = self.snapshot.evaluate(&[of], &spec.measure, None);
+            assert_eq!(computed, [self.snapshot.values(kind, place)[index]]);
+        }
         if let Some(explanation) = self.explain(object, metric) {
             agrees(&explanation, value);
         }

@@ -9,7 +9,7 @@ use super::cases::Wanted;
 use super::notation;
 use super::polled;
 use super::scene::policy;
-use gpu_metrics::explain::{Explanation, Question};
+use gpu_metrics::explain::{ExplainedValue, Explanation, Question};
 use serde_json::Value;
 
 const CASES: &str = include_str!("documents.txt");
@@ -59,6 +59,8 @@ fn explain(answers: &Answers, text: &str) -> Explanation {
         names_pods: words.contains(&"named"),
         now: answers.now,
     });
+    let value = answers.value_at(&wanted.object, &wanted.metric, answers.now);
+    explanation.value = value.map(|it| ExplainedValue::of(&it, answers.now));
     explanation.devices.truncate(FEW);
     explanation
 }

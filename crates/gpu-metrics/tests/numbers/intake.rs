@@ -2,8 +2,9 @@
 
 use super::scene::{SENTINEL, Scene, at, key, policy, sample};
 use gpu_metrics::batch::Batch;
-use gpu_metrics::dcgm::fields;
-use gpu_metrics::policy::Policy;
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::{DeviceValue, Measure, Policy};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::store::IntakeReport;
 
@@ -125,4 +126,26 @@ fn a_start_is_ready_when_all_fields_were_answered_or_a_minute_later() {
         scene.pipeline.answered(field, at(1.0));
     }
     assert!(ready(&scene, 1.0));
+}
+
+#[test]
+fn a_profiling_field_of_a_metric_is_kept_for_whole_gpus() {
+    const DRAM: SignalId = SignalId::DRAM_ACTIVE;
+    let value = DeviceValue::Signal(DRAM);
+    let mut metric = metrics::built_in().remove(0);
+    metric.measure = match metric.measure {
+        Measure::Devices { reducer, over, .. } => Measure::Devices {
+            value,
+            reducer,
+            over,
+        },
+        other => other,
+    };
+    let mut pipeline = Pipeline::new(Settings {
+        policy: Policy::default(),
+        signals: fields::built_in(),
+        metrics: vec![metric],
+    });
+    pipeline.answered(DRAM, at(0.0));
+    assert!(pipeline.is_wanted(DRAM, at(1.0)));
 }
