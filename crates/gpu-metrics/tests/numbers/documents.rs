@@ -9,8 +9,10 @@ use super::cases::Wanted;
 use super::notation;
 use super::polled;
 use super::scene::policy;
+use apimachinery::time::Timestamp;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Question};
-use serde_json::Value;
+use gpu_metrics::policy::DeviceValue;
+use serde_json::{Value, json};
 
 const CASES: &str = include_str!("documents.txt");
 const FILE: &str = "tests/numbers/documents.json";
@@ -25,7 +27,10 @@ fn explanations_are_the_documents() {
         notation::check((fact, &lines), &policy(60), |case, asked| {
             let answers = Answers::new(polled::once(case));
             for text in asked {
-                let document = serde_json::to_value(explain(&answers, text)).unwrap();
+                let document = match text.strip_prefix("device ") {
+                    Some(uuid) => device(&answers, uuid),
+                    None => serde_json::to_value(explain(&answers, text)).unwrap(),
+                };
                 documents.insert(format!("{fact} at {:?}: {text}", case.now), document);
             }
             Vec::new()
@@ -41,6 +46,24 @@ fn explanations_are_the_documents() {
         assert_eq!(Some(document), wanted.get(question), "{question}");
     }
     assert_eq!(documents.len(), wanted.len());
+}
+
+/// What is known of a device: its times as numbers of seconds, and whether a pod holds it.
+fn device(answers: &Answers, uuid: &str) -> Value {
+    let snapshot = &answers.snapshot;
+    let mut devices = (0..).zip(&snapshot.layout.devices);
+    let (id, _) = devices.find(|(_, of)| &*of.device.uuid == uuid).unwrap();
+    let times = snapshot.times(id).unwrap();
+    let read_at = snapshot.read_at(id, DeviceValue::MemoryUtilization);
+    json!({
+        "newest": times.newest.date(),
+        "fresh": times.fresh_ms,
+        "scrape": times.scrape_ms,
+        "lag": times.lag_ms,
+        "silent": times.is_silent,
+        "read": read_at.map(Timestamp::date),
+        "held": snapshot.is_held(id),
+    })
 }
 
 /// `p gpu_power_usage 30 named`: the object, the metric, a window in seconds if another one is

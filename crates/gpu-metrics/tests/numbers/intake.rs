@@ -149,3 +149,26 @@ fn a_profiling_field_of_a_metric_is_kept_for_whole_gpus() {
     pipeline.answered(DRAM, at(0.0));
     assert!(pipeline.is_wanted(DRAM, at(1.0)));
 }
+
+#[test]
+fn a_range_reaches_back_to_the_series_furthest_behind_that_may_still_send_samples() {
+    for (behind, polled, range) in [
+        (-45.0, 5.0, 10 + 45),
+        // F and two minutes later nothing is awaited.
+        (-160.0, 5.0, 10 + 160),
+        (-161.0, 5.0, 10),
+        (-161.0, 305.0, 310),
+    ] {
+        let mut scene = Scene::new(Policy::default());
+        let scrapes = |last: f64| [15.0, 0.0].map(|before| sample(last - before, 40.0));
+        // The second poll of a minute does not look for late samples.
+        for now in [polled - 5.0, polled] {
+            scene.feed_at(MCU, "UUID=A", &scrapes(0.0), at(now));
+            scene.feed_at(MCU, "UUID=B", &scrapes(behind), at(now));
+            scene.snapshot_at(at(now));
+        }
+        let found = scene.pipeline.range(MCU, at(polled + 5.0));
+        // And F, and two minutes, because no lateness is known yet.
+        assert_eq!(found.as_secs(), range + 45 + 120, "{behind} at {polled}");
+    }
+}

@@ -31,6 +31,8 @@ fn a_value_has_the_time_of_its_newest_sample_and_the_length_of_its_window() {
     };
     let mean = value("· · · · 80 80", MEAN);
     assert_eq!((mean.window_secs, mean.at), (30, at(80.0)));
+    let just_before = mean.fresh_until - Duration::from_millis(1);
+    assert!(mean.is_fresh(just_before) && !mean.is_fresh(mean.fresh_until));
     let original = value("40 40", "avg_GPU_utilization");
     assert_eq!((original.window_secs, original.value), (30, 40.0));
 }
