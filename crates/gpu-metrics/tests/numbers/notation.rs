@@ -8,7 +8,7 @@ use super::scene::{at, cluster, object};
 use super::series::{Condition, Series, add, series_of};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
+use gpu_metrics::inventory::{Inventory, ObjectKind, Pod, PodPhase, Workload};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
@@ -180,7 +180,6 @@ fn set(policy: &mut Policy, words: &[&str]) -> bool {
         ["window", secs] => policy.window = Some(Duration::from_secs(number(secs) as u64)),
         ["step", secs] => policy.step = Duration::from_secs(number(secs) as u64),
         ["ratios"] => policy.percent_as_ratio = Some(true),
-        ["scrape", secs] => policy.scrape_interval = Some(Duration::from_secs_f64(number(secs))),
         _ => return false,
     }
     true
@@ -219,6 +218,11 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
             let told = ((*address).into(), (*node).into());
             inventory.node_addresses.push(told);
         }
+        (["workload", resource, name], _) => inventory.workloads.push(Workload {
+            kind: ObjectKind::new(resource, "", "", true),
+            name: (*name).into(),
+            ..inventory.workloads[0].clone()
+        }),
         (["namespaces", "none"], _) => inventory.namespaces.clear(),
         (["created", secs], _) => {
             let since = Some(at(number(secs)));
