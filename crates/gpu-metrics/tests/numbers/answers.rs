@@ -1,6 +1,7 @@
 //! The values of a snapshot by short names, each checked against its explanation.
 
-use super::scene::Scene;
+use std::time::Duration;
+
 use apimachinery::time::Timestamp;
 use gpu_metrics::absence::Absence;
 use gpu_metrics::explain::{Explanation, Question};
@@ -8,12 +9,6 @@ use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
-
-impl Scene {
-    pub(super) fn answers(&mut self) -> Answers {
-        Answers::new(self.snapshot())
-    }
-}
 
 /// The values of a snapshot at a time.
 #[derive(Debug)]
@@ -61,6 +56,10 @@ impl Answers {
     /// The value of an object, which its explanation and its own computation must agree with.
     pub(super) fn ask(&self, object: &str, metric: &str) -> Option<Value> {
         let value = self.value_at(object, metric, self.now);
+        if let Some(value) = value {
+            let just_before = value.fresh_until - Duration::from_millis(1);
+            assert!(value.is_fresh(just_before) && !value.is_fresh(value.fresh_until));
+        }
         if let (Some((place, spec)), Some((kind, index, of))) =
             (self.metric(metric), self.object(object))
         {

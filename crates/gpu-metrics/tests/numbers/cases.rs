@@ -3,8 +3,9 @@
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
 use super::polled;
-use super::scene::policy;
+use super::scene::{ZERO, policy};
 use super::situations;
+use apimachinery::time::Timestamp;
 use gpu_metrics::absence::Absence;
 
 const TABLES: [&str; 8] = [
@@ -31,9 +32,14 @@ fn check(are_polled: bool) {
             wrong.map(|it| format!("{fact}: {it}")).collect()
         }
         false => notation::check((fact, &lines), &policy(50), |case, values| {
-            let answers = Answers::new(polled::once(case));
-            let values = values.iter().filter_map(|value| compare(&answers, value));
-            values.collect()
+            // Samples that arrive after later ones, and twice, change nothing.
+            let orders: [&[usize]; 3] = [&[1], &[3, 1], &[5, 2, 1]];
+            let answers = orders.map(|every| Answers::new(polled::in_turn(case, every)));
+            let unmet = answers.iter().map(|answers| {
+                let unmet = values.iter().filter_map(|value| compare(answers, value));
+                unmet.collect::<Vec<_>>()
+            });
+            unmet.flatten().collect()
         }),
     });
     let wrong: Vec<String> = wrong.collect();
@@ -57,6 +63,14 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
     let told = match words[0] {
         "foreign" => Some(snapshot.layout.foreign_nodes.join(" ")),
         "clusters" => Some(snapshot.layout.several_clusters.join(" ")),
+        "dated" => {
+            let of = words[1..3].join(" ") + " -";
+            let wanted = Wanted::read(&of);
+            let value = answers.ask(&wanted.object, &wanted.metric);
+            let seconds = |at: Timestamp| (at.millis() - ZERO.millis()) / 1000;
+            let told = value.map(|it| format!("{} over {}", seconds(it.at), it.window_secs));
+            return (told != Some(words[3..].join(" "))).then(|| format!("{text}, not {told:?}"));
+        }
         "explained" => {
             let (of, part) = (words[1..3].join(" ") + " -", words[3..].join(" "));
             let told = told(answers, &Wanted::read(&of));

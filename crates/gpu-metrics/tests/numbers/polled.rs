@@ -46,37 +46,51 @@ impl<'a> Replica<'a> {
     }
 
     /// Reads the new samples that have arrived.
-    pub(super) fn read(&mut self, now: Timestamp) {
+    fn read(&mut self, now: Timestamp) {
         let secs = (now.millis() - at(0.0).millis()) as f64 / 1000.0;
-        let pipeline = &mut self.scene.pipeline;
-        for signal in &self.signals {
-            let is_refused = self.case.store.iter().any(|it| it.refuses(*signal, secs));
-            if is_refused || !pipeline.is_wanted(*signal, now) {
-                continue;
+        for signal in self.signals.clone() {
+            let is_refused = self.case.store.iter().any(|it| it.refuses(signal, secs));
+            if !is_refused && self.scene.pipeline.is_wanted(signal, now) {
+                let from = now - self.scene.pipeline.range(signal, now);
+                self.take(signal, from, now, 1);
             }
-            let from = now - pipeline.range(*signal, now);
-            let mut batch = Batch::new(*signal);
-            for series in self.case.series.iter().filter(|it| it.signal == *signal) {
-                let arrived = series.arrived(now).iter();
-                let samples = arrived.map(|it| it.sample).filter(|it| it.at > from);
-                let samples: Vec<Sample> = samples.collect();
-                if !samples.is_empty() || series.samples.is_empty() {
-                    batch.begin_series(series.key, &series.text);
-                    samples.into_iter().for_each(|sample| batch.push(sample));
-                }
-            }
-            pipeline.take(&batch, now);
         }
+    }
+
+    /// Reads the last sample of each series and every so many before it, from a time on.
+    fn take(&mut self, signal: SignalId, from: Timestamp, now: Timestamp, every: usize) {
+        let mut batch = Batch::new(signal);
+        for series in self.case.series.iter().filter(|it| it.signal == signal) {
+            let arrived = series.arrived(now).iter().rev().step_by(every);
+            let samples = arrived.map(|it| it.sample).filter(|it| it.at > from);
+            let samples: Vec<Sample> = samples.collect();
+            if !samples.is_empty() || series.samples.is_empty() {
+                batch.begin_series(series.key, &series.text);
+                samples.into_iter().rev().for_each(|it| batch.push(it));
+            }
+        }
+        self.scene.pipeline.take(&batch, now);
     }
 }
 
 /// Reads the series of a case once, at the time of their last sample.
 pub(super) fn once(case: &Case<'_>) -> Snapshot {
+    in_turn(case, &[1])
+}
+
+/// Reads at that time at first every so many samples of each series, then further ones.
+pub(super) fn in_turn(case: &Case<'_>, every: &[usize]) -> Snapshot {
     let mut replica = Replica::new(case, -1e6);
     let all = case.series.iter().flat_map(|series| &series.samples);
     let last = all.map(|it| it.arrives).max().unwrap_or(at(0.0));
     let now = case.now.unwrap_or(last + Duration::from_secs(1));
-    replica.read(last.min(now));
+    let read = last.min(now);
+    let from = read - replica.scene.pipeline.range(SignalId::MEM_COPY_UTIL, read);
+    for every in every {
+        for signal in replica.signals.clone() {
+            replica.take(signal, from, read, *every);
+        }
+    }
     replica.scene.inventory = Arc::new(case.cluster(0.0, -1e6));
     replica.scene.snapshot_at(now)
 }

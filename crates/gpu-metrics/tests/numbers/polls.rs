@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::answers::{Answers, close};
 use super::notation::Case;
 use super::polled::{POLL, Replica};
-use super::scene::{SENTINEL, Scene, at, policy, sample};
-use super::series::random;
+use super::scene::{Scene, at, sample};
 use gpu_metrics::batch::Sample;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -20,21 +19,6 @@ const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
 /// The lines of a case.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| format!(" {line}")).collect()
-}
-
-/// The original has no zeros before the first reading.
-#[test]
-fn a_value_has_the_time_of_its_newest_sample_and_the_length_of_its_window() {
-    let value = |values, metric| {
-        let mut scene = Scene::new(policy(90)).mcu("UUID=A namespace=n pod=p", values);
-        scene.answers().ask("pods n/p", metric).unwrap()
-    };
-    let mean = value("· · · · 80 80", MEAN);
-    assert_eq!((mean.window_secs, mean.at), (30, at(80.0)));
-    let just_before = mean.fresh_until - Duration::from_millis(1);
-    assert!(mean.is_fresh(just_before) && !mean.is_fresh(mean.fresh_until));
-    let original = value("40 40", "avg_GPU_utilization");
-    assert_eq!((original.window_secs, original.value), (30, 40.0));
 }
 
 /// The example of docs/numbers.md; its values are in `cases`.
@@ -198,55 +182,5 @@ fn a_switch_between_two_stores_changes_no_value() {
                 }
             }
         }
-    }
-}
-
-/// Samples of one GPU and five pods in turn, each delayed by up to 20 s: jittered, invalid, and
-/// some twice.
-fn stream(seed: u64) -> Vec<(String, Sample, f64)> {
-    let scrapes = (0..80).map(|place| {
-        let draw = |part: u8| random((seed, place, part));
-        let below = |part, bound: f64| (draw(part) * bound) as u32;
-        let value = match below(1, 10.0) {
-            0 => f64::NAN,
-            1 => SENTINEL,
-            _ => f64::from(below(2, 101.0)),
-        };
-        let secs = 15.0 * f64::from(place / 4) + draw(3) * 0.8 - 0.4;
-        let device = below(0, 5.0);
-        let labels = format!("UUID=G{} namespace=n pod=a{}", device.min(3), device % 3);
-        (labels, sample(secs, value), draw(4) * 20.0)
-    });
-    scrapes.collect()
-}
-
-#[test]
-fn values_depend_on_the_samples_alone_and_not_on_the_order_of_their_arrival() {
-    let values = |stream: &[(String, Sample, f64)]| {
-        let mut scene = Scene::new(policy(120));
-        for (labels, sample, _) in stream {
-            scene.feed(MCU, labels, &[*sample]);
-        }
-        let answers = Answers::new(scene.snapshot_at(at(300.0)));
-        let of = [
-            "pods n/a0",
-            "pods n/a1",
-            "pods n/a2",
-            "namespaces n",
-            "cluster",
-        ];
-        let of = of.map(|of| [MEAN, SUM, "gpu_held_count"].map(|metric| answers.of(of, metric)));
-        of.map(|of| of.map(|value| value.map(f64::to_bits)))
-    };
-    let clock = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() * 1000;
-    for seed in clock..clock + 100 {
-        let mut stream = stream(seed);
-        stream.sort_by_key(|(_, sample, _)| sample.at);
-        let wanted = values(&stream);
-        let arrival =
-            |(_, sample, late): &(String, Sample, f64)| sample.at.millis() + (late * 1000.0) as i64;
-        stream.sort_by_key(arrival);
-        stream.extend_from_within(20..60);
-        assert_eq!(values(&stream), wanted, "seed {seed}");
     }
 }

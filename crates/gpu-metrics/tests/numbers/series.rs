@@ -139,20 +139,16 @@ struct Timed<'a> {
     late: f64,
     clock: f64,
     jitter: f64,
-    /// The share of scrapes that fail, and of how many one succeeds.
+    /// The share of scrapes that fail.
     drop: f64,
-    each: u64,
     values: Vec<(&'a str, Range<f64>)>,
 }
 
 impl<'a> Timed<'a> {
     fn read(content: &'a str, place: f64) -> Self {
-        let mut it = Self {
-            each: 1,
-            ..Self::default()
-        };
+        let mut it = Self::default();
         for word in content.split_whitespace() {
-            let start = word.find(|letter: char| !letter.is_alphabetic() && letter != '/');
+            let start = word.find(|letter: char| !letter.is_alphabetic());
             match word.split_at(start.unwrap_or(0)) {
                 _ if word.contains("..") => {
                     let (from, until) = word.split_once("..").unwrap();
@@ -162,7 +158,6 @@ impl<'a> Timed<'a> {
                     let (secs, from) = secs.split_once('@').unwrap_or((secs, "-1e9"));
                     it.scrapes.push((number(from), number(secs)));
                 }
-                ("/", of) => it.each = number(of) as u64,
                 ("late", secs) => it.late = number(secs),
                 ("clock", secs) => it.clock = number(secs),
                 ("jitter", secs) => it.jitter = number(secs),
@@ -199,9 +194,7 @@ fn timed(content: &str, of: &Named, store: &[Condition<'_>]) -> Vec<Arrival> {
         let random = |of: u64| random((labels, of, count));
         let scraped = time + random(1) * it.jitter;
         let value = it.values.iter().find(|(_, at)| at.contains(&scraped));
-        let is_there = count.is_multiple_of(it.each)
-            && random(2) >= it.drop
-            && during("down", scraped).is_none();
+        let is_there = random(2) >= it.drop && during("down", scraped).is_none();
         if let Some((value, _)) = value.filter(|_| is_there) {
             let (value, more) = value.split_once('~').unwrap_or((value, "0"));
             let value = number(value) + or(more, 1.0) * random(3);
