@@ -87,22 +87,3 @@ impl Noise {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn noise_is_a_function_of_its_subject_and_looks_uniform() {
-        let noise = Noise::new(7);
-        assert_eq!(noise.at(3), noise.at(3));
-        assert_ne!(noise.at(3), noise.at(4));
-        let count = 20_000;
-        let mean = |f: &dyn Fn(Noise) -> f64| {
-            (0..count).map(|i| f(noise.at(i))).sum::<f64>() / count as f64
-        };
-        assert!((mean(&Noise::unit) - 0.5).abs() < 0.01);
-        assert!(mean(&Noise::gauss).abs() < 0.03);
-        assert!((mean(&|n| n.gauss() * n.gauss()) - 1.0).abs() < 0.03);
-    }
-}

@@ -7,38 +7,20 @@ mod timeline;
 use std::time::Duration;
 
 use super::*;
-use apimachinery::labels::Labels;
+use crate::series::Series;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalId;
 
-/// A series as stored by Prometheus.
-struct ScrapedSeries {
-    labels: Labels,
-    samples: Vec<(Timestamp, f64)>,
+/// The value of a label of a series.
+fn label<'s>(series: &'s Series<'_>, name: &str) -> Option<&'s str> {
+    let mut labels = series.labels.iter();
+    labels.find(|it| it.0 == name).map(|(_, value)| &**value)
 }
 
-impl Fleet {
-    /// All series with at least one sample in `[from, to]`.
-    fn scraped(&self, from: Timestamp, to: Timestamp) -> impl Iterator<Item = ScrapedSeries> {
-        self.series(SignalId::BUILT_IN.iter().copied(), from, to)
-            .map(|series| {
-                let labels = series.labels.iter();
-                let labels = labels.map(|(name, value)| (name.to_string(), value.to_string()));
-                ScrapedSeries {
-                    labels: Labels::from_pairs(labels),
-                    samples: series.samples,
-                }
-            })
-    }
-}
-
-/// The series of the memory copy utilisation in the first seconds of a scenario.
-fn memory_copy(scenario: Scenario, secs: u64) -> Vec<ScrapedSeries> {
-    let (from, to) = (after(&scenario, 0), after(&scenario, secs));
-    let fleet = Fleet::new(scenario);
-    let mut series: Vec<ScrapedSeries> = fleet.scraped(from, to).collect();
-    series.retain(|it| it.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"));
-    series
+/// The series of the memory copy utilisation in the first seconds of a fleet.
+fn memory_copy(fleet: &Fleet, secs: u64) -> impl Iterator<Item = Series<'_>> {
+    let [from, to] = [0, secs].map(|secs| after(fleet.scenario(), secs));
+    fleet.series([SignalId::MEM_COPY_UTIL], from, to)
 }
 
 /// A time on the timeline of a scenario.

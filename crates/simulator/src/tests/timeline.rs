@@ -31,9 +31,9 @@ fn a_gpu_handed_over_has_one_owner_at_each_scrape() {
     scenario.workloads.handover_every = 2;
     let mut owners: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let mut changes = 0;
-    for series in memory_copy(scenario, 600) {
-        let uuid = series.labels.get("UUID").unwrap().to_owned();
-        let pod = series.labels.get("exported_pod").map(str::to_owned);
+    for series in memory_copy(&Fleet::new(scenario), 600) {
+        let uuid = label(&series, "UUID").unwrap().to_owned();
+        let pod = label(&series, "exported_pod").map(str::to_owned);
         for (at, _) in series.samples {
             let of = owners.entry((uuid.clone(), at)).or_default();
             of.push(pod.clone());
@@ -96,8 +96,8 @@ fn inventories_are_sorted_and_owners_lead_to_their_tops() {
 
 /// The shares of valid, sentinel, NaN and zero-while-busy samples of MCU.
 fn shares(scenario: Scenario) -> [f64; 3] {
-    let series = memory_copy(scenario, 3600).into_iter();
-    let samples = series.flat_map(|series| series.samples);
+    let fleet = Fleet::new(scenario);
+    let samples = memory_copy(&fleet, 3600).flat_map(|series| series.samples);
     let samples: Vec<f64> = samples.map(|(_, value)| value).collect();
     let share = |wanted: &dyn Fn(f64) -> bool| {
         samples.iter().filter(|&&v| wanted(v)).count() as f64 / samples.len() as f64
@@ -128,9 +128,9 @@ fn labels_drop_out_for_a_scrape_and_the_value_stays() {
     let mut scenario = Scenario::clean(1, 8, 9).under(LoadClass::Constant(50.0));
     scenario.workloads.free_every = 0;
     scenario.exporters.dropout_rate = 0.1;
-    let mut series = memory_copy(scenario, 3600);
-    series.retain(|series| series.labels.get("exported_pod").is_none());
-    let bare: usize = series.iter().map(|series| series.samples.len()).sum();
+    let fleet = Fleet::new(scenario);
+    let bare = memory_copy(&fleet, 3600).filter(|it| label(it, "exported_pod").is_none());
+    let bare: usize = bare.map(|series| series.samples.len()).sum();
     assert!(
         bare > 0 && bare.is_multiple_of(8),
         "{bare}: a node loses all labels at once"
@@ -143,10 +143,11 @@ fn text_and_store_agree_at_one_time() {
     let fleet = Fleet::new(Scenario::clean(1, 8, 4));
     let from = after(fleet.scenario(), 0);
     let mut compared = 0;
-    for series in fleet.scraped(from, from + Duration::from_secs(30)) {
+    let fields = SignalId::BUILT_IN.iter().copied();
+    for series in fleet.series(fields, from, from + Duration::from_secs(30)) {
         let (at, value) = series.samples[0];
-        let name = series.labels.get("__name__").unwrap();
-        let uuid = series.labels.get("UUID").unwrap();
+        let name = label(&series, "__name__").unwrap();
+        let uuid = label(&series, "UUID").unwrap();
         let text = fleet.exposition(0, at).unwrap();
         let mut lines = text.lines();
         let line = lines.find(|l| l.starts_with(&format!("{name}{{")) && l.contains(uuid));
