@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::decode;
+use crate::testing::{decode, shapes, vector};
+use adapter_rules::registry::Shape;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
 const SIGNAL: SignalId = SignalId::MEM_COPY_UTIL;
@@ -21,21 +22,8 @@ fn run_bytes(body: &[u8]) -> (Result<(), DecodeError>, Batch) {
     (decoded, batch)
 }
 
-fn error(body: &str) -> DecodeError {
-    let (decoded, batch) = run(body);
-    assert_eq!(batch.series_len(), 0, "{body}");
-    decoded.unwrap_err()
-}
-
 fn matrix(result: &str) -> String {
     format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
-}
-
-fn sample(millis: i64, value: f64) -> Sample {
-    Sample {
-        at: Timestamp::from_millis(millis),
-        value,
-    }
 }
 
 #[test]
@@ -48,69 +36,75 @@ fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
     assert_eq!(format!("{hasher:?}"), "KeyHasher(..)");
 }
 
-#[test]
-fn special_values_are_kept_and_other_text_becomes_nan() {
-    let (_, batch) = run(&matrix(
-        r#"[{"metric":{},"values":[[1,"NaN"],[2,"+Inf"],[3,"-Inf"],[4,"1e+06"],
-            [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,""]]}]"#,
-    ));
-    let samples = batch.iter().flat_map(|series| series.samples);
-    let values: Vec<String> = samples.map(|sample| sample.value.to_string()).collect();
-    let numbers = ["inf", "-inf", "1000000", "9223372036854776000", "-1"];
-    assert_eq!(values[1..6], numbers);
-    assert_eq!([&*values[0], &*values[6], &*values[7]], ["NaN"; 3]);
-}
-
-#[test]
-fn histograms_are_skipped() {
-    let (decoded, batch) = run(&matrix(
-        r#"[{"metric":{"a":"1"},"histograms":[[1,{"count":"1","sum":"2"}]]},
-            {"metric":{"a":"2"},"values":[[1,"5"]],"histograms":[[2,{"count":"1"}]]},
-            {"metric":{"a":"3"},"values":[[1,"6"]]}]"#,
-    ));
-    decoded.unwrap();
-    let labels: Vec<_> = batch.iter().map(|s| s.labels.to_owned()).collect();
-    assert_eq!(labels, [r#"{"a":"2"}"#, r#"{"a":"3"}"#]);
-}
-
-#[test]
-fn order_of_keys_and_unknown_keys_do_not_matter() {
-    let (decoded, batch) = run(
-        r#"{"infos":["i"],"stats":{"seriesFetched":"1"},"warnings":null,
-            "data":{"result":[{"x":[{"metric":1}],"metric":{"a":"b"},"values":[[1.25,"7"]],"y":1}],
-                    "analysis":{},"resultType":"matrix"},"isPartial":false,"status":"success"}"#,
-    );
-    decoded.unwrap();
-    let series: Vec<_> = batch.iter().collect();
-    assert_eq!(series[0].labels, r#"{"a":"b"}"#);
-    assert_eq!(series[0].samples, [sample(1250, 7.0)]);
-}
-
-#[test]
-fn unusable_answers_are_refused() {
-    for body in ["", r#"{"status":"succ"#] {
-        assert_eq!(error(body), DecodeError::Truncated);
+/// Each element that is read, or the name of the error.
+fn told(kind: &str, body: &str) -> String {
+    let data = |data: &str| format!(r#"{{"status":"success","data":{data}}}"#);
+    let result = |result: &str| data(&format!(r#"{{"resultType":"{kind}","result":{result}}}"#));
+    let sample = |at: Timestamp, value: f64| format!(" {}:{value}", at.millis());
+    let elements: Result<Vec<String>, DecodeError> = match kind {
+        "series" => shapes(data(&format!("[{body}]")).as_bytes()).map(|shapes| {
+            let text = |shape: &Shape| {
+                let labels: Vec<&str> = shape.labels.iter().map(|label| &**label).collect();
+                format!("{}{{{}}}", shape.name, labels.join(","))
+            };
+            shapes.iter().map(text).collect()
+        }),
+        "matrix" | "poll" => {
+            let body = if kind == "poll" { body } else { &result(body) };
+            let (decoded, batch) = run(body);
+            assert!(decoded.is_ok() || batch.series_len() == 0, "{body}");
+            let series = batch.iter().map(|series| {
+                let samples = series.samples.iter().map(|it| sample(it.at, it.value));
+                series.labels.to_owned() + &samples.collect::<String>()
+            });
+            decoded.map(|()| series.collect())
+        }
+        _ => {
+            let body = if kind == "rule" { body } else { &result(body) };
+            vector(body.as_bytes()).map(|samples| {
+                let samples = samples.iter().map(|it| {
+                    let labels = it
+                        .labels
+                        .iter()
+                        .map(|(name, value)| format!("{name}={value}"));
+                    let labels = labels.collect::<Vec<_>>().join(",");
+                    format!("{{{labels}}}{}", sample(it.at, it.value))
+                });
+                samples.collect()
+            })
+        }
+    };
+    match elements {
+        Ok(elements) if elements.is_empty() => "nothing".to_owned(),
+        Ok(elements) => elements.join("; "),
+        Err(error) => format!("{error:?}").split('(').next().unwrap().to_owned(),
     }
-    let of_other_type = matrix("[]").replace("matrix", "vector");
-    let with_more = format!("{} x", matrix("[]"));
-    let bodies = r#"<html><body> [] {} {"status":"ok"} {"status":"error","error":"?"} {"status":"success"}
-        {"status":"success","data":null} {"status":"success","data":{"resultType":"matrix"}}
-        {"status":"success","result":[]} {"status":"success","data":{"data":[]}}"#;
-    let results = r#"null {} [{"values":[[1,"2"]]}] [{"metric":[],"values":[[1,"2"]]}]
-        [{"metric":{},"values":[[1]]}] [{"metric":{},"values":[[1,"2",3]]}]
-        [{"metric":{},"values":[["1","2"]]}] [{"metric":{},"values":[[1,2]]}]
-        [{"metric":{},"values":[[1e300,"2"]]}] [{"metric":{"a":"b"},"metric":{},"values":[]}]
-        [{"values":[[1,"2"]],"metric":{}}] [{"metric":{},"values":[],"values":[]}]"#;
-    let is_refused = matches!(error(&of_other_type), DecodeError::ResultType(_));
-    assert!(is_refused);
-    let bodies = bodies.split_whitespace().map(str::to_owned);
-    let results = results.split_whitespace().map(matrix);
-    for body in bodies.chain(results).chain([with_more]) {
-        assert!(
-            matches!(error(&body), DecodeError::NotAnAnswer(_)),
-            "{body}"
-        );
+}
+
+#[test]
+fn each_answer_is_read_or_refused() {
+    let lines = include_str!("tests/answers.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
+        let (answer, wanted) = line.split_once(" => ").unwrap();
+        let (kind, body) = answer.split_once(' ').unwrap();
+        assert_eq!(told(kind, body), wanted, "{answer}");
     }
+}
+
+#[test]
+fn many_names_of_labels_are_refused_by_their_size() {
+    let names = |series: usize| -> String {
+        let names = (0..30_000).map(|name| format!("\"s{series}_{name:015}\":\"\""));
+        format!("{{{}}}", names.collect::<Vec<_>>().join(","))
+    };
+    let of = |count: usize| {
+        let series: Vec<String> = (0..count).map(names).collect();
+        let data = format!(r#"{{"status":"success","data":[{}]}}"#, series.join(","));
+        shapes(data.as_bytes()).map(|shapes| shapes.len())
+    };
+    let (limit, parts) = (16 << 20, "bytes of names");
+    assert_eq!(of(40), Err(DecodeError::TooMany { limit, parts }));
+    assert_eq!(of(10), Ok(10));
 }
 
 #[test]
