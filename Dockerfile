@@ -4,7 +4,7 @@ FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7
 WORKDIR /build
 
 # The targets that Cargo.toml names must exist.
-RUN mkdir -p e2e/bench && echo 'fn main() {}' | tee e2e/main.rs e2e/bench/main.rs > /dev/null
+RUN mkdir -p e2e benches/bench && echo 'fn main() {}' | tee e2e/main.rs benches/bench/main.rs > /dev/null
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY src src

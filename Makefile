@@ -4,7 +4,7 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 MDBOOK_VERSION := 0.5.4
-# e2e/bench/README.md, "Budgets".
+# benches/README.md, "Budgets".
 MOST_MIB := 24
 FUZZ_SECONDS ?= 600
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
@@ -86,14 +86,14 @@ pinned:
 	  grep -vE '@[0-9a-f]{40} # v[0-9]|@sha256:[0-9a-f]{64}|uses: \./|FROM scratch'); \
 	if [ -n "$$loose" ]; then echo "make lint: not pinned by digest:"; echo "$$loose"; exit 1; fi
 
-# Checks its answers; writes the table of e2e/bench/README.md to stdout. With
+# Checks its answers; writes the table of benches/README.md to stdout. With
 # BASE=COMMIT it runs that commit beside this tree, and writes both and the ratio.
 # Valgrind finds the counted function by its symbol.
 bench: prerequisites
-	@if [ -n "$(BASE)" ]; then e2e/bench/beside.sh $(BASE); else CARGO_PROFILE_DIST_STRIP=none $(CARGO) bench --locked --profile dist; fi
+	@if [ -n "$(BASE)" ]; then benches/beside.sh $(BASE); else CARGO_PROFILE_DIST_STRIP=none $(CARGO) bench --locked --profile dist; fi
 
 # Lists of 4 and of 1,000 pods, and 500 autoscalers, from this server and from
-# prometheus-adapter; nginx as the limit. For the tables of e2e/peer/README.md.
+# prometheus-adapter; nginx as the limit. For the tables of benches/peer/README.md.
 bench-peer: prerequisites controlplane peer
 	@missing=""; \
 	command -v wrk >/dev/null || missing="$$missing wrk"; \
@@ -103,12 +103,12 @@ bench-peer: prerequisites controlplane peer
 	  $(SUDO) apt-get update -qq && \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
-	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed -- --nocapture --test-threads=1
+	$(CARGO) bench --locked --features bench-peer --bench peer -- lists autoscalers
 
 # 50,000 autoscalers on 10,000 GPUs for ten minutes (SOAK_MINUTES), with a real
-# Prometheus and kube-apiserver. For the table of e2e/peer/README.md.
+# Prometheus and kube-apiserver. For the table of benches/peer/README.md.
 soak: prerequisites controlplane
-	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed::soak -- --ignored --nocapture
+	$(CARGO) bench --locked --features bench-peer --bench peer -- soak
 
 # The server as the image has it, and the plugin; some minutes on two cores.
 dist:

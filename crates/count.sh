@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints lines of production code, lines of tests and public items of each crate,
-# and the lines of the end-to-end tests. Run from anywhere: make count.
+# and the lines of the end-to-end tests and benchmarks. Run from anywhere: make count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,5 +29,7 @@ for folder in crates/*/ ./; do
   code=$((code + of_code)) tests=$((tests + of_tests)) public=$((public + items))
 done
 printf '%-24s %10d %8d %8d\n' total "$code" "$tests" "$public"
-mapfile -t files < <(find e2e -name '*.rs')
-printf '%-24s %10s %8d\n' e2e '' "$(cat "${files[@]}" | wc -l)"
+for folder in e2e benches; do
+  mapfile -t files < <(find "$folder" -name '*.rs')
+  printf '%-24s %10s %8d\n' "$folder" '' "$(cat "${files[@]}" | wc -l)"
+done

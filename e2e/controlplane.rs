@@ -11,7 +11,6 @@ pub(crate) mod parts;
 mod process;
 mod programs;
 mod reading;
-mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -62,7 +61,7 @@ pub(crate) struct ControlPlane {
     parts: Mutex<Parts>,
     etcd_port: u16,
     /// That of kube-apiserver.
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     authorities: Authorities,
     kubeconfig: PathBuf,
     /// The administrator's, once it is used.
@@ -310,12 +309,6 @@ impl ControlPlane {
     /// An administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
-    }
-
-    /// kube-apiserver's port on this machine.
-    #[cfg(feature = "bench-peer")]
-    pub(crate) fn port(&self) -> u16 {
-        self.address.port()
     }
 
     /// The certificate of the authority that signed kube-apiserver's and its

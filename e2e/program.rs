@@ -229,6 +229,15 @@ impl Heard {
     }
 }
 
+/// The port in the log of a server.
+pub(crate) fn listening(server: &Program) -> u16 {
+    server.find_in_stderr("the address", Duration::from_secs(120), |said| {
+        let line = said.lines().find(|line| line.contains("listening"))?;
+        let (_, rest) = line.split_once("address=[::]:")?;
+        rest.split_whitespace().next()?.parse().ok()
+    })
+}
+
 /// Polls until there is a result. On a timeout the last error is printed.
 pub(crate) fn eventually<T>(
     what: &str,

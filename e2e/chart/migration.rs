@@ -9,10 +9,9 @@ use cluster_state::registration::APISERVICES;
 use serde_json::json;
 
 use super::*;
-use crate::cluster::lab::listening;
 use crate::cluster::workload::Pod;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually, ok_if};
+use crate::program::{Program, eventually, listening, ok_if};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -22,11 +22,11 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::install::manifest;
-use super::lab::{PATIENCE, listening};
-use super::memory::Server;
+use super::lab::PATIENCE;
 use crate::asking::{ApiClient, identity_of};
 use crate::controlplane::shared;
-use crate::program::{eventually, ok_if};
+use crate::populated::Server;
+use crate::program::{eventually, listening, ok_if};
 use crate::stub::Stub;
 
 /// Enough for a large fleet, so that two polls are received concurrently.

@@ -14,7 +14,7 @@ use super::installed::Installed;
 use super::workload::{arguments, autoscaler, behavior, condition, deployment};
 use crate::asking::ApiClient;
 use crate::exporters::{Exporters, SCRAPED};
-use crate::program::{End, Program, eventually, ok_if};
+use crate::program::{End, Program, eventually, listening, ok_if};
 use crate::prometheus::{Storage, Store, free_port};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -233,12 +233,3 @@ pub(super) const APISERVICES: [&str; 3] = [
     "v1beta1.custom.metrics.k8s.io",
     "v1beta1.external.metrics.k8s.io",
 ];
-
-/// The port in the log of a server.
-pub(crate) fn listening(server: &Program) -> u16 {
-    server.find_in_stderr("the address", PATIENCE, |said| {
-        let line = said.lines().find(|line| line.contains("listening"))?;
-        let (_, rest) = line.split_once("address=[::]:")?;
-        rest.split_whitespace().next()?.parse().ok()
-    })
-}

@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 use super::compared;
 use super::objects::holding;
 use super::pair::{LOOKING, Scene, Side, adapter};
-use crate::cluster::lab::listening;
 use crate::cluster::workload::{Pod, deployment};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually, found_if, ok_if};
+use crate::program::{Program, eventually, found_if, listening, ok_if};
 use crate::prometheus::free_port;
 
 const NAMESPACE: &str = "monitoring";

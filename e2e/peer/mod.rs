@@ -7,8 +7,6 @@ mod dropin;
 mod objects;
 mod pair;
 mod questions;
-#[cfg(feature = "bench-peer")]
-mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

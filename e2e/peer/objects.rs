@@ -67,7 +67,7 @@ pub(super) async fn prometheus() -> Store {
 }
 
 /// A Prometheus with other series in the same format.
-pub(super) async fn holding(series: &str) -> Store {
+pub(crate) async fn holding(series: &str) -> Store {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap() / STEP * STEP;
     let storage = Storage::new();

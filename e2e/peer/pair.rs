@@ -9,9 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::asking::{ApiClient, Reply, identity_of};
-use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
-use crate::program::{Program, built, in_time, ok_if};
+use crate::program::{Program, built, in_time, listening, ok_if};
 use crate::prometheus::{Store, free_port};
 
 /// How long each server may take to become ready.
@@ -28,39 +27,39 @@ const KINDS: [(&str, &str); 2] = [
 const UNABLE: &str = "unable to update list of all metrics";
 
 /// Makes prometheus-adapter search every second, for series of ten minutes, and log each search.
-pub(super) const LOOKING: [&str; 3] = [
+pub(crate) const LOOKING: [&str; 3] = [
     "--metrics-relist-interval=1s",
     "--metrics-max-age=10m",
     "--vmodule=provider=10,basic_metric_lister=10",
 ];
 
 /// The discovery documents of both groups' versions.
-pub(super) const DOCUMENTS: &[&str] = &[
+pub(crate) const DOCUMENTS: &[&str] = &[
     "/apis/custom.metrics.k8s.io/v1beta2",
     "/apis/external.metrics.k8s.io/v1beta1",
 ];
 
 /// A server, queried as a cluster's administrator.
 #[derive(Debug)]
-pub(super) struct Side {
-    program: Program,
+pub(crate) struct Side {
+    pub(crate) program: Program,
     client: ApiClient,
     port: u16,
     _dir: TempDir,
 }
 
 /// Why a server does not serve.
-pub(super) type Ended = String;
+pub(crate) type Ended = String;
 
 /// The control plane and Prometheus.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene<'a> {
-    pub(super) plane: &'a ControlPlane,
-    pub(super) prometheus: &'a Store,
+pub(crate) struct Scene<'a> {
+    pub(crate) plane: &'a ControlPlane,
+    pub(crate) prometheus: &'a Store,
 }
 
 /// The path of prometheus-adapter, from `make peer`.
-pub(super) fn adapter() -> PathBuf {
+pub(crate) fn adapter() -> PathBuf {
     built("peer", "adapter", "make peer").unwrap()
 }
 
@@ -85,14 +84,14 @@ impl Scene<'_> {
     }
 
     /// Starts prometheus-adapter.
-    pub(super) async fn theirs(&self, config: &str) -> Result<Side, Ended> {
+    pub(crate) async fn theirs(&self, config: &str) -> Result<Side, Ended> {
         let side = self.theirs_with(config, &LOOKING).await?;
         side.has_looked(config).await;
         Ok(side)
     }
 
     /// Starts prometheus-adapter with other flags, before the common ones.
-    pub(super) async fn theirs_with(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
+    pub(crate) async fn theirs_with(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(config);
         let port = free_port();
         let mut command = Command::new(adapter());
@@ -103,13 +102,13 @@ impl Scene<'_> {
 
     /// Starts this server without its own metrics; it queries Prometheus for each
     /// request.
-    pub(super) async fn ours(&self, config: &str) -> Result<Side, Ended> {
+    pub(crate) async fn ours(&self, config: &str) -> Result<Side, Ended> {
         let config = format!("{config}\ngpu: {{enabled: false}}\n");
         self.ours_with_gpus(&config, &["--rule-max-age=0"]).await
     }
 
     /// Starts this server with its own metrics and other flags.
-    pub(super) async fn ours_with_gpus(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
+    pub(crate) async fn ours_with_gpus(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(config);
         let mut command = Program::command(["--secure-port=0"]);
         command.args(flags).args(more);
@@ -120,7 +119,7 @@ impl Scene<'_> {
 
     /// Waits until a server is ready and authenticates the client: prometheus-adapter
     /// treats its clients as anonymous at first.
-    pub(super) async fn ready(
+    pub(crate) async fn ready(
         &self,
         mut program: Program,
         port: u16,
@@ -159,36 +158,30 @@ fn last_words(log: &str) -> String {
 }
 
 impl Side {
-    pub(super) async fn ask(&self, method: &Method, path: &str) -> Reply {
+    pub(crate) async fn ask(&self, method: &Method, path: &str) -> Reply {
         let reply = self.client.send(method.clone(), path).await;
         assert_ne!(reply.code, 0, "{path}: {reply:?}\n{}", self.log());
         reply
     }
 
     /// Waits until the answer at a path is as wanted.
-    pub(super) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
+    pub(crate) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         let is_it = |reply: &Reply| reply.code == 200 && wanted(&reply.body);
         self.client.until(path, is_it).await;
     }
 
-    /// Its process id.
-    #[cfg(feature = "bench-peer")]
-    pub(super) fn id(&self) -> u32 {
-        self.program.id()
-    }
-
     /// Its port.
-    pub(super) const fn port(&self) -> u16 {
+    pub(crate) const fn port(&self) -> u16 {
         self.port
     }
 
     /// Its log.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.program.stderr()
     }
 
     /// The names that discovery lists for a group's version.
-    pub(super) async fn listed(&self, document: &str) -> Vec<(String, bool)> {
+    pub(crate) async fn listed(&self, document: &str) -> Vec<(String, bool)> {
         let reply = self.ask(&Method::GET, document).await;
         let document: Value = serde_json::from_str(&reply.body).unwrap_or_default();
         let resources = document["resources"]
@@ -205,7 +198,7 @@ impl Side {
     /// Waits until prometheus-adapter lists the metrics for each kind of rules in its
     /// file. It is ready before it has searched for series, and starts its second search
     /// only after it has read the first result.
-    pub(super) async fn has_looked(&self, config: &str) {
+    pub(crate) async fn has_looked(&self, config: &str) {
         let is_there = |kind: &str| config.lines().any(|line| line == kind);
         let kinds = KINDS.iter().filter(|(kind, _)| is_there(kind));
         let sources: Vec<&str> = kinds.map(|(_, source)| *source).collect();

@@ -50,7 +50,7 @@ pub(super) fn run(is_test: bool) {
     assert!(
         wrong.is_empty() || !is_test,
         "hot paths have another number of instructions; if this is meant, write it into \
-         e2e/bench/instructions.txt: {wrong:#?}"
+         benches/bench/instructions.txt: {wrong:#?}"
     );
 }
 

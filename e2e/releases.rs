@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{parts, shared};
+use crate::controlplane::{parts, shared};
 
 #[test]
 fn kubectl_and_the_server_are_of_the_release_that_go_mod_names() {
@@ -12,7 +12,10 @@ fn kubectl_and_the_server_are_of_the_release_that_go_mod_names() {
         let found = versions[side]["gitVersion"].as_str().unwrap();
         if std::env::var_os(parts::ASSETS).is_none() {
             let line = format!("k8s.io/kubernetes {found}\n");
-            assert!(include_str!("kubernetes/go.mod").contains(&line), "{line}");
+            assert!(
+                include_str!("controlplane/kubernetes/go.mod").contains(&line),
+                "{line}"
+            );
         }
     }
 }

@@ -2,10 +2,10 @@
 # Runs the benchmarks of this tree and of another commit in turn on this machine, twice,
 # and prints the smaller results and their ratio. Both are built without link-time
 # optimisation.
-# Usage: e2e/bench/beside.sh COMMIT [NAME OF A PART...]
+# Usage: benches/beside.sh COMMIT [NAME OF A PART...]
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-base=$(git rev-parse --verify "${1:?usage: e2e/bench/beside.sh COMMIT [PART...]}^{commit}")
+cd "$(dirname "$0")/.."
+base=$(git rev-parse --verify "${1:?usage: benches/beside.sh COMMIT [PART...]}^{commit}")
 shift
 # Objects come from this repository. The folder keeps what is built for the next commit.
 other=target/beside

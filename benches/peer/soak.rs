@@ -13,19 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Identity, Method};
-use serde_json::json;
+use serde_json::{Value, json};
 use simulator::live::Controls;
 use tokio::task::JoinSet;
 
 use super::autoscalers::register;
 use super::{circumstances, head, process, row};
 use crate::asking::{identity, identity_of};
-use crate::cluster::lab::listening;
-use crate::cluster::memory::{Api, Server, gpu_pod, populate};
 use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::Exporters;
-use crate::program::{eventually, ok_if};
+use crate::populated::{self, Api, Server, populate};
+use crate::program::{eventually, listening, ok_if};
 use crate::prometheus::Storage;
 
 const AUTOSCALERS: usize = 50_000;
@@ -187,16 +186,27 @@ async fn replace_pods(api: Api, controls: Arc<Controls>, held: Held) {
     for (number, ((namespace, pod, node), devices)) in held.into_iter().enumerate() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
-        api.delete(&path).await;
+        let at_once = json!({"gracePeriodSeconds": 0});
+        api.send("DELETE", &path, "application/json", &at_once)
+            .await;
         let name = format!("new-{number}");
         let since = cluster_state::clock::now();
-        let mut body = gpu_pod(&name, &node);
+        let mut body = populated::pod(&name, Some(&node), true, &Value::Null);
+        body["metadata"]["ownerReferences"] = json!([]);
         body["metadata"]["labels"]["app.kubernetes.io/name"] = pod.into();
         api.run_pods(vec![(namespace.clone(), body)], since).await;
         for device in devices {
             controls.reassign(device, &namespace, &name);
         }
     }
+}
+
+/// The sum of a metric over its labels.
+fn sum(metrics: &str, name: &str) -> f64 {
+    let wanted = format!("gpu_metrics_apiserver_{name}{{");
+    let lines = metrics.lines().filter(|line| line.starts_with(&wanted));
+    let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    values.sum()
 }
 
 /// The server's numbers; some are differences from an earlier reading.
@@ -208,9 +218,10 @@ struct Reading {
 
 impl Reading {
     fn of(server: &Server) -> Self {
+        let metrics = server.metrics();
         Self {
-            queries: server.sum("queries_total"),
-            reviews: server.sum("reviews_total"),
+            queries: sum(&metrics, "queries_total"),
+            reviews: sum(&metrics, "reviews_total"),
             cpu: process::cpu(server.program.id()),
         }
     }
@@ -294,9 +305,7 @@ fn allow(plane: &ControlPlane) {
     plane.grant("metrics", &rule, &format!("--group={GROUP}"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes a quarter of an hour: make soak"]
-async fn fifty_thousand_autoscalers() {
+pub(super) async fn run() {
     let plane = ControlPlane::start(Extent::Api);
     let exporters = Exporters::start(NODES, 8, SCRAPED).await;
     let prometheus = Storage::new().start(&exporters.scrapes()).await;
@@ -360,7 +369,7 @@ async fn through_kube_apiserver(
 ) {
     register(plane, port, authority);
     let identity = identity_of(plane.kubeconfig());
-    let questions = Questions::new(plane.port(), &identity, CONNECTIONS, pods);
+    let questions = Questions::new(plane.address.port(), &identity, CONNECTIONS, pods);
     eventually("values by way of kube-apiserver", PATIENCE, || {
         let groups = ["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2"];
         plane.kubectl_as(plane.kubeconfig(), &groups)

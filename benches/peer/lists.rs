@@ -10,8 +10,8 @@ use super::wrk::{self, Load};
 use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, pod, process, row};
 use super::{series_of, token};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::peer::objects::holding;
-use crate::peer::pair::{Scene, Side};
+use crate::e2e::peer::objects::holding;
+use crate::e2e::peer::pair::{Scene, Side};
 use crate::program::{eventually, ok_if};
 
 /// The number of all pods, and of those that the selector of short lists matches.
@@ -95,10 +95,12 @@ impl Bench {
     }
 
     fn side(&mut self, name: &str, side: &Side, metric: &str) {
-        self.rows(name, side.id(), side.port(), |pods| path(metric, pods));
+        self.rows(name, side.program.id(), side.port(), |pods| {
+            path(metric, pods)
+        });
         println!(
             "<!-- {name}: at most {} MiB -->",
-            process::peak_mib(side.id())
+            process::peak_mib(side.program.id())
         );
     }
 }
@@ -119,8 +121,7 @@ async fn bodies(side: &Side, metric: &str) -> Vec<(String, String)> {
     bodies
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_of_few_and_of_many_pods() {
+pub(super) async fn run() {
     let plane = ControlPlane::start(Extent::Cluster {
         autoscaler_sync: Duration::from_secs(15),
     });

@@ -6,11 +6,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, series_of};
-use crate::cluster::workload::{autoscaler, deployment, on_pods};
 use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::peer::objects::holding;
-use crate::peer::pair::{Scene, Side};
+use crate::e2e::cluster::workload::{autoscaler, deployment, on_pods};
+use crate::e2e::peer::objects::holding;
+use crate::e2e::peer::pair::{Scene, Side};
 use crate::program::{eventually, ok_if};
 use crate::prometheus::Store;
 
@@ -211,7 +211,7 @@ async fn measured(case: &Case, scene: Scene<'_>, engine: &Store) {
         side: &case.side,
         histogram: case.histogram,
         processes: [
-            case.side.id(),
+            case.side.program.id(),
             engine.processes[0].id(),
             part(plane, "kube-apiserver"),
             part(plane, "kube-controller-manager"),
@@ -224,8 +224,7 @@ async fn measured(case: &Case, scene: Scene<'_>, engine: &Store) {
     watch.row(case.name, &before, &after);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_autoscalers() {
+pub(super) async fn run() {
     let plane = ControlPlane::start(Extent::Cluster {
         autoscaler_sync: SYNC,
     });

@@ -1,6 +1,42 @@
-//! Speed and cost of the answers of both servers, measured in one run: `make bench-peer`.
+//! Speed and cost of the answers of this server and of prometheus-adapter, measured in one
+//! run: `make bench-peer`, and `make soak` for its last part.
 //!
 //! The tables go to stdout and are copied into README.md beside this file.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that meets what it did not expect has failed"
+)]
+#![allow(
+    dead_code,
+    reason = "what runs stores and programs is shared with the end-to-end tests"
+)]
+
+#[path = "../../e2e"]
+mod e2e {
+    pub(crate) mod asking;
+    pub(crate) mod controlplane;
+    pub(crate) mod curl;
+    pub(crate) mod exporters;
+    pub(crate) mod populated;
+    pub(crate) mod program;
+    pub(crate) mod prometheus;
+
+    pub(crate) mod cluster {
+        pub(crate) mod workload;
+    }
+
+    pub(crate) mod peer {
+        pub(crate) mod objects;
+        pub(crate) mod pair;
+    }
+
+    pub(crate) mod stores {
+        pub(crate) mod store;
+    }
+}
 
 mod autoscalers;
 mod lists;
@@ -11,7 +47,8 @@ mod wrk;
 
 use serde_json::{Value, json};
 
-use crate::controlplane::ControlPlane;
+use controlplane::ControlPlane;
+use e2e::{asking, controlplane, curl, exporters, populated, program, prometheus, stores};
 
 /// A rule over one series for each pod.
 const CONFIG: &str = "\
@@ -27,6 +64,20 @@ const UNTHROTTLED: &[&str] = &[];
 
 /// The node simulated by KWOK.
 const NODE: &str = "gpu-node-0";
+
+/// Measures the named parts: `lists`, `autoscalers`, `soak`.
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for part in std::env::args().skip(1) {
+        match part.as_str() {
+            "lists" => runtime.block_on(lists::run()),
+            "autoscalers" => runtime.block_on(autoscalers::run()),
+            "soak" => runtime.block_on(soak::run()),
+            // Cargo's own flags.
+            _ => {}
+        }
+    }
+}
 
 /// The specification of a test's pod: it holds a GPU.
 fn pod() -> Value {

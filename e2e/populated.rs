@@ -1,0 +1,215 @@
+//! The pods of a simulated fleet, and many others, in a real kube-apiserver, and a server
+//! with flags of its own.
+
+use std::collections::BTreeMap;
+
+use apimachinery::time::Timestamp;
+use futures_util::stream::{self, StreamExt as _};
+use gpu_metrics::inventory::Pod;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use simulator::Fleet;
+
+use crate::controlplane::ControlPlane;
+use crate::curl::curl;
+use crate::program::{Program, memory_kib};
+use crate::prometheus::free_port;
+
+/// Concurrent requests to kube-apiserver.
+const AT_A_TIME: usize = 32;
+
+/// Pods of a Deployment.
+const REPLICAS: usize = 20;
+
+/// A server of a control plane and a Prometheus.
+pub(crate) struct Server {
+    pub(crate) program: Program,
+    _dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Server {
+    pub(crate) fn start(plane: &ControlPlane, prometheus: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let mut command = Program::command([format!("--secure-port={port}")]);
+        command
+            .arg("--prometheus-url")
+            .arg(prometheus)
+            .arg("--cert-dir")
+            .arg(dir.path())
+            .arg("--authorization-always-allow-paths=/metrics,/livez,/readyz")
+            .args(Program::kubeconfig_flags(plane.kubeconfig()))
+            .args(flags);
+        Self {
+            program: Program::start(command),
+            _dir: dir,
+            port,
+        }
+    }
+
+    /// The value of a metric in `/metrics`.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
+        let said = self.metrics();
+        let wanted = format!("gpu_metrics_apiserver_{name} ");
+        let value = said.lines().find_map(|line| line.strip_prefix(&wanted));
+        value
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| format!("no {name} in {said}{}", self.program.stderr()))
+    }
+
+    /// Its own metrics.
+    pub(crate) fn metrics(&self) -> String {
+        let url = format!("https://127.0.0.1:{}/metrics", self.port);
+        curl(&url, "")
+    }
+
+    /// A size from the kernel, in MiB.
+    pub(crate) fn status(&self, key: &str) -> u64 {
+        memory_kib(self.program.id(), key) / 1024
+    }
+}
+
+/// Creates the fleet's pods, and further pods up to `pods`, each owned by a
+/// ReplicaSet of a Deployment. Returns how many GPUs they hold.
+pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
+    let epoch = fleet.scenario().epoch;
+    let api = Api::connect(plane).await;
+    let truth = fleet.inventory(epoch);
+    let namespaces = truth.namespaces.iter().map(|it| ("namespaces", &*it.name));
+    let nodes = truth.nodes.iter().map(|it| ("nodes", &*it.name));
+    for (kind, name) in namespaces.chain(nodes) {
+        let body = json!({"metadata": {"name": name}});
+        api.create(&format!("/api/v1/{kind}"), body).await;
+    }
+    // Owners are in the namespace of the pod; a pod refers to them by UID.
+    let mut homes: BTreeMap<&str, Vec<Option<&Pod>>> = BTreeMap::new();
+    for pod in &truth.pods {
+        homes.entry(&*pod.namespace).or_default().push(Some(pod));
+    }
+    let fillers = pods.saturating_sub(truth.pods.len());
+    let others = homes.entry("default").or_default();
+    others.resize(others.len() + fillers, None);
+    let mut bodies = Vec::new();
+    for (namespace, pods) in homes {
+        for (group, members) in pods.chunks(REPLICAS).enumerate() {
+            let owner = api.replica_set(namespace, group).await;
+            for (index, member) in members.iter().enumerate() {
+                let filler = format!("filler-{group}-{index}");
+                let name = member.map_or(filler.as_str(), |pod| &*pod.name);
+                let node = member.and_then(|pod| pod.node.as_deref());
+                let gpu = member.is_some_and(Pod::requests_gpu);
+                bodies.push((namespace.to_owned(), pod(name, node, gpu, &owner)));
+            }
+        }
+    }
+    api.run_pods(bodies, epoch).await;
+    let devices = 0..fleet.devices().len();
+    devices
+        .filter(|device| !fleet.holders(*device, epoch).is_empty())
+        .count()
+}
+
+/// A pod of this owner.
+pub(crate) fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
+    let resources = match gpu {
+        true => json!({"limits": {"nvidia.com/gpu": "1"}}),
+        false => json!({}),
+    };
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {
+                "app": "inference", "app.kubernetes.io/name": name,
+                "app.kubernetes.io/part-of": "a-platform-of-some-kind",
+                "pod-template-hash": "6d4cf56db6",
+            },
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "nodeName": node.unwrap_or("elsewhere"),
+            "containers": [{
+                "name": "main", "image": "registry.example.com/inference/server:v1.2.3",
+                "resources": resources,
+                "env": [{"name": "MODEL", "value": "a-model"}],
+            }],
+        },
+    })
+}
+
+/// kube-apiserver.
+pub(crate) struct Api {
+    client: Client,
+}
+
+impl Api {
+    pub(crate) async fn connect(plane: &ControlPlane) -> Self {
+        let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+        Self {
+            client: Client::try_from(config.unwrap()).unwrap(),
+        }
+    }
+
+    /// Sends an object, which must succeed.
+    pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> Value {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(body.to_string().into_bytes())
+            .unwrap();
+        let said = self.client.request::<Value>(request).await;
+        said.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    async fn create(&self, path: &str, body: Value) -> Value {
+        self.send("POST", path, "application/json", &body).await
+    }
+
+    /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
+    async fn replica_set(&self, namespace: &str, number: usize) -> Value {
+        let name = format!("service-{number}");
+        let spec = json!({
+            "selector": {"matchLabels": {"app": "inference"}},
+            "template": {
+                "metadata": {"labels": {"app": "inference"}},
+                "spec": {"containers": [{"name": "main", "image": "none"}]},
+            },
+        });
+        let mut owners = Vec::new();
+        for (kind, plural) in [("Deployment", "deployments"), ("ReplicaSet", "replicasets")] {
+            let path = format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
+            let metadata = json!({"name": name, "ownerReferences": owners});
+            let made = self
+                .create(&path, json!({"metadata": metadata, "spec": spec}))
+                .await;
+            owners = vec![json!({
+                "apiVersion": "apps/v1", "kind": kind, "name": name,
+                "uid": made["metadata"]["uid"], "controller": true,
+            })];
+        }
+        owners.remove(0)
+    }
+
+    /// Creates pods and sets their status to running, as a kubelet does.
+    pub(crate) async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
+        let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
+        let status = json!({"status": {
+            "phase": "Running", "startTime": since.to_string(),
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        let status = &status;
+        let run = |(namespace, pod): (String, Value)| async move {
+            let path = format!("/api/v1/namespaces/{namespace}/pods");
+            let made = self.create(&path, pod).await;
+            let name = made["metadata"]["name"].as_str().unwrap();
+            let path = format!("{path}/{name}/status");
+            let kind = "application/merge-patch+json";
+            self.send("PATCH", &path, kind, status).await;
+        };
+        stream::iter(pods).for_each_concurrent(AT_A_TIME, run).await;
+    }
+}
