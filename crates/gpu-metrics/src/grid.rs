@@ -291,7 +291,7 @@ mod tests {
     /// Rows of several words and blocks.
     #[test]
     fn each_row_has_its_own_sample() {
-        let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
+        let rows = [512, 700, 3, 511, 64, 63, 65, 0, 1300, 128];
         let mut columns = Columns::default();
         let put = |columns: &mut Columns, row| {
             let reading = Reading {
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_reading_counts_while_it_is_younger_than_its_validity() {
-        let columns = columns(&[(-31, 1.0), (31, 2.0), (60, 3.0), (75, f64::NAN)]);
+        let columns = columns(&[(60, 3.0), (-31, 1.0), (31, 2.0), (75, f64::NAN)]);
         for (instant, value, since) in [
             (-3, None, -3),
             (-2, Some(1.0), -2),
