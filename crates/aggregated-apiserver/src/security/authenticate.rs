@@ -150,3 +150,33 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<SecretString>, String> {
         Err(_) => Err("the bearer token is not text".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_anonymous_clients_on_http_2_and_of_failed_guesses_close() {
+        let user = || Identity {
+            user: "jane".to_owned(),
+            ..Identity::default()
+        };
+        let refused = || {
+            let why = String::new();
+            Err(Refusal::Unauthenticated { why })
+        };
+        let (http_1, http_2) = (Version::HTTP_11, Version::HTTP_2);
+        for (origin, version, identified, closes) in [
+            (Origin::FrontProxy, http_2, refused(), false),
+            (Origin::FrontProxy, http_2, Ok(Identity::anonymous()), false),
+            (Origin::Anonymous, http_2, Ok(Identity::anonymous()), true),
+            (Origin::Anonymous, http_1, Ok(Identity::anonymous()), false),
+            (Origin::Anonymous, http_1, refused(), true),
+            (Origin::Anonymous, http_2, Ok(user()), false),
+            (Origin::Client(user()), http_2, Ok(user()), false),
+        ] {
+            let found = is_suspect(&origin, version, &identified);
+            assert_eq!(found, closes, "{origin:?} {version:?} {identified:?}");
+        }
+    }
+}

@@ -79,3 +79,20 @@ impl SecuritySettings {
         began + self.time_limit(access) * 9 / 10
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reviews_leave_a_tenth_of_the_time_of_a_request_for_the_response() {
+        let settings = SecuritySettings::default();
+        let access = Access::NonResource {
+            path: "/version".to_owned(),
+            verb: "get".to_owned(),
+        };
+        let began = Instant::now();
+        let until = settings.review_until(&access, began);
+        assert_eq!(until - began, Duration::from_millis(1800));
+    }
+}
