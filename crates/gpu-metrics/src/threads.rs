@@ -48,6 +48,12 @@ pub(crate) fn map<I: Sync, T: Send>(
 #[cfg(test)]
 mod tests {
     #[test]
+    fn few_rows_need_no_second_thread() {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!([0, 4095, 4096].map(super::for_rows), [1, 1, all]);
+    }
+
+    #[test]
     fn results_are_in_the_order_of_the_items_on_any_number_of_threads() {
         let items: Vec<u32> = (0..10_000).collect();
         let expected: Vec<u32> = (1..=10_000).collect();

@@ -77,6 +77,7 @@ mod tests {
             (&[(0.999, 1), (1.201, 8)], true),
             (&[(0.001, 1), (1.201, 9)], false),
             (&[(0.5, 2), (50.0, 17)], true),
+            (&[(0.5, 1), (1.2, 9)], true),
         ] {
             let mut evidence = UnitEvidence::default();
             for (value, count) in values {

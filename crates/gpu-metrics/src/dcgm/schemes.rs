@@ -192,3 +192,16 @@ fn host(instance: &str) -> &str {
         _ => instance,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn labels_of_pods_and_of_proofs_name_an_owner_in_any_case() {
+        for label in ["pod", "Exported_Pod", "container_name", "namespace", "VGPU"] {
+            assert!(super::names_an_owner(label), "{label}");
+        }
+        for label in ["gpu", "UUID", "job", "Hostname"] {
+            assert!(!super::names_an_owner(label), "{label}");
+        }
+    }
+}

@@ -77,3 +77,23 @@ pub(crate) fn is_shared(labels: &Labels) -> bool {
     let replicas = labels.get(REPLICAS).and_then(|count| count.parse().ok());
     strategy || replicas.is_some_and(|count: u32| count > 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_node_tell_whether_pods_share_its_gpus() {
+        for (name, value, shared) in [
+            (SHARING, "time-slicing", true),
+            (SHARING, "none", false),
+            (REPLICAS, "1", false),
+            (REPLICAS, "2", true),
+            (REPLICAS, "two", false),
+            ("other", "2", false),
+        ] {
+            let labels = Labels::from_pairs([(name, value)]);
+            assert_eq!(is_shared(&labels), shared, "{name}={value}");
+        }
+    }
+}

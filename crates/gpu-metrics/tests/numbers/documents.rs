@@ -75,7 +75,10 @@ fn explain(answers: &Answers, text: &str) -> Explanation {
     let (_, spec) = answers.metric(&wanted.metric).unwrap();
     let window = words.iter().find_map(|word| word.parse().ok());
     let mut explanation = answers.snapshot.explain(&Question {
-        object: answers.group(&wanted.object).unwrap(),
+        object: match &*wanted.object {
+            "cluster" => &answers.snapshot.layout.cluster,
+            object => answers.group(object).unwrap(),
+        },
         measure: &spec.measure,
         window: window.map(Duration::from_secs),
         is_narrowed: words.contains(&"narrowed"),

@@ -1,5 +1,7 @@
 //! What is counted of the samples of a poll, and what is known of the store afterwards.
 
+use std::time::Duration;
+
 use super::scene::{SENTINEL, Scene, at, key, policy, sample};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::{fields, metrics};
@@ -89,11 +91,16 @@ fn series_are_counted_while_they_are_kept() {
     take(&mut scene, &series);
     scene.snapshot_at(at(0.0));
     assert_eq!(store(&scene), (2, Some(10_000)));
+    take(&mut scene, &[(r#"{"UUID":"C","job":"a"}"#, &every(60.0))]);
+    let snapshot = scene.snapshot_at(at(0.0));
+    assert_eq!(snapshot.layout.devices.len(), 3);
+    assert!(snapshot.frame.is_answered(MCU) && !snapshot.frame.is_answered(SignalId::GPU_UTIL));
     // Twenty minutes after their last samples; the store is swept at each minute.
     scene.snapshot_at(at(1200.0));
-    assert_eq!(store(&scene), (2, Some(10_000)));
-    scene.snapshot_at(at(1260.0));
+    assert_eq!(store(&scene), (3, Some(10_000)));
+    let snapshot = scene.snapshot_at(at(1260.0));
     assert_eq!(store(&scene), (0, None));
+    assert_eq!(snapshot.layout.devices.len(), 0);
 }
 
 #[test]
@@ -170,5 +177,19 @@ fn a_range_reaches_back_to_the_series_furthest_behind_that_may_still_send_sample
         let found = scene.pipeline.range(MCU, at(polled + 5.0));
         // And F, and two minutes, because no lateness is known yet.
         assert_eq!(found.as_secs(), range + 45 + 120, "{behind} at {polled}");
+    }
+}
+
+#[test]
+fn series_are_kept_as_long_as_a_long_window_needs_them() {
+    let mut scene = Scene::new(Policy {
+        max_window: Duration::from_secs(3600),
+        ..policy(60)
+    });
+    take(&mut scene, &[(r#"{"UUID":"A"}"#, &[(0.0, 1.0)])]);
+    // The window, F, a step, the lateness that is possible, and two steps.
+    for (secs, kept) in [(3600 + 45 + 15 + 120, 1), (3600 + 45 + 15 + 120 + 60, 0)] {
+        scene.snapshot_at(at(f64::from(secs)));
+        assert_eq!(scene.pipeline.store().series_len(), kept, "{secs}");
     }
 }

@@ -32,6 +32,7 @@ fn an_explanation_has_the_end_of_the_window_and_the_lateness() {
     let window = answers.explain("pods n/p0", MEAN).unwrap().window.unwrap();
     assert_eq!(window.end, at(340.0).date());
     close(Some(window.lag_seconds), 2.0);
+    assert_eq!(answers.snapshot.window(), Duration::from_secs(60));
 }
 
 /// A scene after the first read of a start.
