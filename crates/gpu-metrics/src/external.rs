@@ -86,3 +86,20 @@ impl ExternalMetrics {
         all.find(|metric| metric.spec.name.eq_ignore_ascii_case(asked))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dcgm::metrics;
+
+    #[test]
+    fn a_metric_is_found_by_its_name_in_any_case() {
+        let all = ExternalMetrics::new(&metrics::built_in());
+        let found = all.named("CLUSTER_gpu_held_count");
+        assert_eq!(
+            found.map(|it| &*it.spec.name),
+            Some("cluster_gpu_held_count")
+        );
+        assert!(all.named("cluster_gpu_held").is_none());
+    }
+}

@@ -87,6 +87,9 @@ fn explain(answers: &Answers, text: &str) -> Explanation {
     });
     let value = answers.value_at(&wanted.object, &wanted.metric, answers.now);
     explanation.value = value.map(|it| ExplainedValue::of(&it, answers.now));
+    for device in &explanation.devices {
+        assert_eq!(Some(&device.now()), device.readings.last());
+    }
     explanation.devices.truncate(FEW);
     explanation
 }
