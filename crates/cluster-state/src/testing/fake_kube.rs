@@ -1,5 +1,5 @@
 //! A kube-apiserver for tests: a real HTTP server with lists, pages, watches, merge patches
-//! and faults. It can forbid, stall, discard versions, break off, and send invalid answers.
+//! and faults. It can forbid, discard versions, break off, and send invalid answers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,18 +15,16 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-use super::server::Server;
 use crate::client::{Client, ClusterAccess};
-use aggregated_apiserver::testing::http_server::{Body, whole};
+use aggregated_apiserver::testing::http_server::{Body, serve, whole};
 
 /// The fault of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// 403, as with RBAC.
     Forbidden,
-    /// Reads the request and does not answer.
-    Stall,
     Status(u16),
     /// 200 and this text, also to watches.
     Text(String),
@@ -58,16 +56,47 @@ struct State {
     patched: BTreeMap<String, usize>,
 }
 
-/// The server; dropping it ends it.
+/// The server, and a folder with a kubeconfig for it. Dropping it ends it.
 pub struct FakeKube {
     state: Arc<Mutex<State>>,
-    server: Server,
+    task: JoinHandle<()>,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for FakeKube {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl FakeKube {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::on(listener)
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            version: 100,
+            ..State::default()
+        }));
+        let shared = Arc::clone(&state);
+        let fake = Self {
+            task: serve(listener, None, move |request| {
+                answer(Arc::clone(&shared), request)
+            }),
+            folder: tempfile::tempdir().unwrap(),
+            state,
+        };
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server}}],
+            "users": [{"name": "test", "user": {"token": "secret"}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        });
+        std::fs::write(fake.kubeconfig(), kubeconfig.to_string()).unwrap();
+        for resource in ["pods", "namespaces", "nodes"] {
+            let path = format!("/api/v1/{resource}");
+            fake.lock().collections.entry(path).or_default();
+        }
+        fake
     }
 
     /// A server with the node `n1` and the namespace `ml`.
@@ -80,25 +109,8 @@ impl FakeKube {
         kube
     }
 
-    /// Starts it on a port that was bound before.
-    pub fn on(listener: TcpListener) -> Self {
-        let state = Arc::new(Mutex::new(State {
-            version: 100,
-            ..State::default()
-        }));
-        let shared = Arc::clone(&state);
-        let answer = move |request| answer(Arc::clone(&shared), request);
-        let server = Server::start(listener, answer);
-        let fake = Self { state, server };
-        for resource in ["pods", "namespaces", "nodes"] {
-            let path = format!("/api/v1/{resource}");
-            fake.lock().collections.entry(path).or_default();
-        }
-        fake
-    }
-
     pub fn kubeconfig(&self) -> PathBuf {
-        self.server.kubeconfig()
+        self.folder.path().join("kubeconfig")
     }
 
     pub fn access(&self) -> ClusterAccess {
@@ -147,14 +159,10 @@ impl FakeKube {
         self.lock().write(path, document);
     }
 
-    /// A document as it is now.
+    /// A document as it is now; null if there is none.
     pub fn read(&self, path: &str) -> Value {
-        self.lock().documents[path].clone()
-    }
-
-    /// A document as it is now, if it exists.
-    pub fn find(&self, path: &str) -> Option<Value> {
-        self.lock().documents.get(path).cloned()
+        let document = self.lock().documents.get(path).cloned();
+        document.unwrap_or_default()
     }
 
     /// Removes a document.
@@ -165,8 +173,7 @@ impl FakeKube {
     /// Writes an object, and sends it to watches.
     pub fn put(&self, path: &str, mut object: Value) {
         let mut state = self.lock();
-        state.version += 1;
-        let version = state.version;
+        let version = state.next_version();
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.insert("resourceVersion".to_owned(), version.to_string().into());
         }
@@ -176,27 +183,23 @@ impl FakeKube {
         collection.tell(version, event, object);
     }
 
-    /// Removes an object, and notifies watches.
-    pub fn delete(&self, path: &str, namespace: &str, name: &str) {
-        self.remove(path, namespace, name, true);
-    }
-
-    /// Removes an object without notifying watches.
-    pub fn forget(&self, path: &str, namespace: &str, name: &str) {
-        self.remove(path, namespace, name, false);
-    }
-
-    fn remove(&self, path: &str, namespace: &str, name: &str, tell: bool) {
+    /// Removes an object of the namespace `ml`, and notifies watches.
+    pub fn delete(&self, path: &str, name: &str) {
+        let mut object = self.forget(path, name);
         let mut state = self.lock();
-        state.version += 1;
-        let version = state.version;
-        let collection = state.collections.get_mut(path).unwrap();
-        let at = (namespace.to_owned(), name.to_owned());
-        let mut object = collection.objects.remove(&at).expect("the object");
+        let version = state.next_version();
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        if tell {
-            collection.tell(version, "DELETED", object);
-        }
+        let collection = state.collections.get_mut(path).unwrap();
+        collection.tell(version, "DELETED", object);
+    }
+
+    /// Removes an object of the namespace `ml` without notifying watches.
+    pub fn forget(&self, path: &str, name: &str) -> Value {
+        let mut state = self.lock();
+        state.next_version();
+        let collection = state.collections.get_mut(path).unwrap();
+        let key = ("ml".to_owned(), name.to_owned());
+        collection.objects.remove(&key).expect("the object")
     }
 
     /// Sends an unchanged line to the watches of a path.
@@ -218,8 +221,7 @@ impl FakeKube {
     /// Discards all versions so far: a watch from one of them gets 410.
     pub fn expire(&self) {
         let mut state = self.lock();
-        state.version += 1;
-        state.oldest = state.version;
+        state.oldest = state.next_version();
     }
 
     pub fn fault(&self, path: &str, fault: Fault) {
@@ -259,9 +261,14 @@ impl FakeKube {
 }
 
 impl State {
-    fn write(&mut self, path: &str, mut document: Value) {
+    fn next_version(&mut self) -> u64 {
         self.version += 1;
-        document["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.version
+    }
+
+    fn write(&mut self, path: &str, mut document: Value) {
+        let version = self.next_version().to_string();
+        document["metadata"]["resourceVersion"] = version.into();
         self.documents.insert(path.to_owned(), document);
     }
 
@@ -369,13 +376,10 @@ async fn answer<B: BodyExt>(state: Arc<Mutex<State>>, request: Request<B>) -> Re
         .into_owned()
         .collect();
     match fault {
-        Some(Fault::Stall) => std::future::pending().await,
         Some(Fault::Forbidden) => {
             let user = "User \"system:serviceaccount:gpu:test\"";
-            return refusal(
-                403,
-                &format!("{user} cannot list {path} at the cluster scope"),
-            );
+            let why = format!("{user} cannot list {path} at the cluster scope");
+            return refusal(403, &why);
         }
         Some(Fault::Status(code)) => return refusal(code, "so it is"),
         Some(Fault::Text(text)) => return whole(200, text),

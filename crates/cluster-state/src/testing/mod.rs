@@ -9,4 +9,3 @@
 )]
 
 pub mod fake_kube;
-pub(crate) mod server;

@@ -35,10 +35,11 @@ impl Scene {
         Self::watching(kube).await
     }
 
-    /// A server with the pod `a`, which the watches know.
+    /// A server with the pod `a`, which is listed and watched.
     pub(super) async fn with_a() -> Self {
         let scene = Self::start(|kube| kube.put(PODS, pod("a"))).await;
         scene.until_pods(&["a"]).await;
+        eventually("watching", || scene.kube.watchers(PODS) == 1).await;
         scene
     }
 
@@ -61,14 +62,9 @@ impl Scene {
     pub(super) async fn until(&self, wanted: impl Fn(&Inventory) -> bool) -> Arc<Inventory> {
         let mut watch = self.watches.subscribe();
         let found = watch.wait_for(|inventory| wanted(inventory));
-        match tokio::time::timeout(GENEROUS, found).await {
-            Ok(found) => Arc::clone(&found.unwrap()),
-            Err(_) => panic!(
-                "never: {:?} {:?}",
-                self.inventory(),
-                self.registry.watches()
-            ),
-        }
+        let found = tokio::time::timeout(GENEROUS, found).await;
+        let found = found.unwrap_or_else(|_| panic!("never: {:?}", self.inventory()));
+        Arc::clone(&found.unwrap())
     }
 
     pub(super) async fn until_pods(&self, names: &[&str]) -> Arc<Inventory> {
@@ -79,15 +75,14 @@ impl Scene {
         .await
     }
 
-    /// How often pods were listed, each time in one page.
+    /// How many pages of lists of pods were read.
     pub(super) fn lists(&self) -> usize {
-        lists(&self.kube, PODS)
+        let queries = self.kube.queries(PODS);
+        queries.iter().filter(|it| it.contains("limit=")).count()
     }
 
     pub(super) fn health(&self, name: &str) -> WatchHealth {
-        let watches = self.registry.watches();
-        let found = watches.into_iter().find(|watch| &*watch.name == name);
-        found.expect("the watch is on the registry")
+        health(&self.registry, name).expect("the watch is on the registry")
     }
 
     /// Waits until all objects are known that readiness needs.
@@ -95,27 +90,34 @@ impl Scene {
         eventually("ready", || self.registry.is_ready()).await;
     }
 
-    /// Why the last call of a watch failed.
-    pub(super) fn trouble(&self, name: &str) -> Option<String> {
-        let health = self.health(name);
-        health.condition.state().reason().map(ToString::to_string)
+    /// Waits until a watch has been complete, and works.
+    pub(super) async fn until_it_works(&self, name: &str) {
+        let works = || {
+            let health = self.health(name);
+            health.complete && health.condition.state().reason().is_none()
+        };
+        eventually(name, works).await;
     }
+}
 
-    /// Whether a watch has been complete, and works.
-    pub(super) fn works(&self, name: &str) -> bool {
-        self.health(name).complete && self.trouble(name).is_none()
-    }
+fn health(registry: &WatchRegistry, name: &str) -> Option<WatchHealth> {
+    let mut watches = registry.watches().into_iter();
+    watches.find(|watch| &*watch.name == name)
+}
+
+/// Waits until the last call of a watch has failed for this reason.
+pub(super) async fn until_told(registry: &WatchRegistry, name: &str, reason: &str) {
+    let is_told = || {
+        let health = health(registry, name);
+        let told = health.as_ref().and_then(|it| it.condition.state().reason());
+        told.is_some_and(|told| told.to_string().contains(reason))
+    };
+    eventually(reason, is_told).await;
 }
 
 pub(super) async fn connect(kube: &FakeKube) -> Client {
     let access = kube.access();
     Client::connect(&access).await.unwrap()
-}
-
-/// How often the objects of a path were listed, each time in one page.
-pub(super) fn lists(kube: &FakeKube, path: &str) -> usize {
-    let queries = kube.queries(path);
-    queries.iter().filter(|it| it.contains("limit=")).count()
 }
 
 /// Waits until a condition holds.

@@ -3,7 +3,7 @@
 mod authentication;
 mod certificates;
 mod client;
-mod departed;
+
 mod fixture;
 mod keeper;
 mod names;
@@ -11,4 +11,5 @@ mod owners;
 mod reduction;
 mod reviews;
 mod served;
+mod snapshot;
 mod watches;

@@ -54,27 +54,25 @@ fn without_waiting(run: impl Future<Output = ()>) {
     runtime.unwrap().block_on(run);
 }
 
-/// Runs the events. After the last one, each replica makes a pass, and another finds nothing to
-/// do. Clocks may be ahead.
+/// Runs the events. After the last one, each replica makes three passes, and a fourth finds
+/// nothing to do. Clocks may be ahead.
 async fn run(events: &[Event], ahead: [u64; 3], seed: u64) {
     let world = World::new(settings(3)).await;
     let waits = waits(seed);
     let mut now = start();
-    let mut replicas = ahead.map(|ahead| {
-        let mut replica = TestReplica::waiting(&world, waits.clone());
-        replica.ahead = Duration::from_secs(ahead);
-        replica
-    });
+    let ahead = ahead.map(Duration::from_secs);
+    let mut replicas = ahead.map(|_| TestReplica::waiting(&world, waits.clone()));
     for event in events {
         match *event {
             Event::Pass(chosen) => {
-                let chosen = replicas.iter_mut().zip(chosen).filter(|(_, is)| *is);
-                join_all(chosen.map(|(replica, _)| replica.pass(now))).await;
+                let all = replicas.iter_mut().zip(ahead).zip(chosen);
+                let chosen = all.filter_map(|(it, is_chosen)| is_chosen.then_some(it));
+                join_all(chosen.map(|(replica, ahead)| replica.pass(now + ahead))).await;
             }
-            Event::Crash(replica, after) => {
-                let pass = replicas[replica].pass(now);
+            Event::Crash(number, after) => {
+                let pass = replicas[number].pass(now + ahead[number]);
                 let _ = tokio::time::timeout(Duration::from_millis(after), pass).await;
-                replicas[replica].restart();
+                replicas[number] = TestReplica::waiting(&world, waits.clone());
             }
             Event::Wait(hours) => now += Duration::from_secs(3600) * hours,
             Event::Bundle(number) => {
@@ -83,28 +81,20 @@ async fn run(events: &[Event], ahead: [u64; 3], seed: u64) {
             }
             Event::Secret(None) => world.kube.unwrite(SECRET),
             Event::Secret(Some(key)) => {
-                world.kube.write(
-                    SECRET,
-                    match world.kube.find(SECRET) {
-                        Some(mut secret) => {
-                            secret["data"][["ca.crt", "ca.key"][key]] = json!("eA==");
-                            secret
-                        }
-                        None => json!({"metadata": {}}),
-                    },
-                );
+                let key = ["ca.crt", "ca.key"][key];
+                world.change(SECRET, |it| it["data"][key] = json!("eA=="));
             }
         }
     }
-    for _ in 0..3 {
-        for replica in &mut replicas {
-            replica.pass(now).await;
+    let mut writes = (0, 0);
+    for _ in 0..4 {
+        writes = world.writes();
+        for (replica, ahead) in replicas.iter_mut().zip(ahead) {
+            replica.pass(now + ahead).await;
         }
     }
     world.verify(&replicas, now);
-    let writes = world.writes();
-    for replica in &mut replicas {
-        replica.pass(now).await;
+    for replica in &replicas {
         replica.is_well();
         assert!(replica.status().is_ready(now));
     }

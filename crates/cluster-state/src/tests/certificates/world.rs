@@ -12,7 +12,6 @@ use rustls::pki_types::{ServerName, UnixTime};
 use serde_json::{Value, json};
 
 use crate::certificates::Replica;
-use crate::client::Client;
 use crate::registration::{APISERVICES, RegistrationSettings, ServiceName};
 use crate::testing::fake_kube::FakeKube;
 use aggregated_apiserver::certificates::pair::Pair;
@@ -130,12 +129,8 @@ impl World {
 }
 
 pub(super) struct TestReplica {
-    settings: RegistrationSettings,
-    client: Client,
     replica: Replica,
     serving: Serving,
-    /// The offset of its clock.
-    pub(super) ahead: Duration,
 }
 
 impl TestReplica {
@@ -148,28 +143,17 @@ impl TestReplica {
         world: &World,
         wait: impl Fn() -> Duration + Clone + Send + Sync + 'static,
     ) -> Self {
-        let (settings, client) = (world.settings.clone(), world.kube.client(wait));
         let (publisher, serving) = serving();
+        let client = world.kube.client(wait);
         Self {
-            replica: Replica::new(settings.clone(), client.clone(), publisher),
-            settings,
-            client,
+            replica: Replica::new(world.settings.clone(), client, publisher),
             serving,
-            ahead: Duration::ZERO,
         }
-    }
-
-    /// Restarts its process.
-    pub(super) fn restart(&mut self) {
-        let (publisher, serving) = serving();
-        let (settings, client) = (self.settings.clone(), self.client.clone());
-        self.replica = Replica::new(settings, client, publisher);
-        self.serving = serving;
     }
 
     /// Makes one pass.
     pub(super) async fn pass(&mut self, now: SystemTime) {
-        self.replica.pass(now + self.ahead).await;
+        self.replica.pass(now).await;
     }
 
     pub(super) fn status(&self) -> CertificateStatus {
