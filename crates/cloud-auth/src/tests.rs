@@ -1,17 +1,56 @@
 //! Tests with issuers on loopback that record their requests.
 
 mod amazon;
-mod azure;
-mod google;
-mod issuer;
-mod oauth2;
 mod renewal;
 mod signatures;
+mod tokens;
 
+use std::sync::{Arc, Mutex};
+
+use aggregated_apiserver::testing::http_server::{Recorded, serve, whole};
 use reqwest::Request;
+use tokio::net::TcpListener;
 
 use super::*;
-use issuer::{Asked, FakeIssuer};
+
+/// An HTTP server that records its requests and answers them with a function.
+struct FakeIssuer {
+    host: String,
+    url: String,
+    asked: Arc<Mutex<Vec<Recorded>>>,
+}
+
+impl FakeIssuer {
+    async fn start(answer: impl Fn(&Recorded) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let asked: Arc<Mutex<Vec<Recorded>>> = Arc::default();
+        let (record, answer) = (Arc::clone(&asked), Arc::new(answer));
+        // It ends with the runtime of the test.
+        drop(serve(listener, None, move |request| {
+            let (record, answer) = (Arc::clone(&record), Arc::clone(&answer));
+            async move {
+                let request = Recorded::receive(request).await;
+                let (status, body) = answer(&request);
+                record.lock().unwrap().push(request);
+                whole(status, body)
+            }
+        }));
+        let url = format!("http://{host}");
+        Self { host, url, asked }
+    }
+
+    /// One that answers each request with this body.
+    async fn answering(body: &str) -> Self {
+        let body = body.to_owned();
+        Self::start(move |_| (200, body.clone())).await
+    }
+
+    /// All requests so far.
+    fn asked(&self) -> Vec<Recorded> {
+        self.asked.lock().unwrap().clone()
+    }
+}
 
 /// A request to a store, without credentials.
 fn request() -> Request {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use url::form_urlencoded;
 
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -57,6 +58,41 @@ where
     let server = auto::Builder::new(TokioExecutor::new());
     // A connection that is cut on purpose ends with an error.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// A received request.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub method: Method,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+impl Recorded {
+    pub async fn receive(request: Request<Incoming>) -> Self {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Self {
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body: String::from_utf8(body.into()).unwrap(),
+        }
+    }
+
+    /// The value of a parameter, in the URL or in the form of the body.
+    pub fn param(&self, name: &str) -> Option<String> {
+        let query = self.uri.query().unwrap_or_default();
+        let pairs = [query, &self.body].map(|text| form_urlencoded::parse(text.as_bytes()));
+        let mut pairs = pairs.into_iter().flatten();
+        let (_, value) = pairs.find(|(key, _)| key == name)?;
+        Some(value.into_owned())
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
 }
 
 /// An answer with a body.

@@ -6,6 +6,8 @@ const STORE: &str = "https://aps-workspaces.eu-central-1.amazonaws.com/workspace
 const KEYS: &str = r#"{"Code": "Success", "AccessKeyId": "AKID", "SecretAccessKey": "hunter2",
     "Token": "session", "Expiration": "2100-01-01T00:00:00Z"}"#;
 
+const FAR: &str = "2100-01-01T00:00:00Z";
+
 fn sts_answer(end: &str) -> String {
     format!(
         "<AssumeRoleResponse><Credentials>\n<AccessKeyId>AKID</AccessKeyId>\
@@ -76,12 +78,15 @@ fn web_identity(sts: &FakeIssuer, token: &tempfile::NamedTempFile) -> [(&'static
 
 #[tokio::test]
 async fn a_web_identity_is_exchanged_at_the_security_token_service() {
-    let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
+    let sts = FakeIssuer::answering(&sts_answer(FAR)).await;
     let token = file("web-token");
     assert_signed(method(), web_identity(&sts, &token)).await;
     let asked = sts.asked().pop().unwrap();
     // The address contains no token.
-    assert_eq!((&*asked.method, &*asked.target), ("POST", "/"));
+    assert_eq!(
+        (asked.method.as_str(), &asked.uri.to_string()[..]),
+        ("POST", "/")
+    );
     assert_eq!(asked.param("Action").unwrap(), "AssumeRoleWithWebIdentity");
     assert_eq!(asked.param("RoleArn").unwrap(), "arn:aws:iam::1:role/r");
     assert_eq!(asked.param("WebIdentityToken").unwrap(), "web-token");
@@ -89,9 +94,8 @@ async fn a_web_identity_is_exchanged_at_the_security_token_service() {
 
 #[tokio::test]
 async fn pod_identity_reads_the_token_file_for_each_request() {
-    let agent = FakeIssuer::start(|_| (200, KEYS.to_owned())).await;
+    let agent = FakeIssuer::answering(KEYS).await;
     let token = file("agent-1");
-    let method = method();
     for content in ["agent-1", "agent-2"] {
         std::fs::write(token.path(), content).unwrap();
         let keys = format!("{}/v1/credentials", agent.url);
@@ -99,7 +103,7 @@ async fn pod_identity_reads_the_token_file_for_each_request() {
             ("AWS_CONTAINER_CREDENTIALS_FULL_URI", keys),
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path(&token)),
         ];
-        assert_signed(method.clone(), variables).await;
+        assert_signed(method(), variables).await;
         let asked = agent.asked().pop().unwrap();
         assert_eq!(asked.headers["authorization"], content);
     }
@@ -127,10 +131,9 @@ async fn keys_come_by_plain_http_only_from_the_node() {
 async fn the_role_of_the_node_is_read_with_a_token() {
     let metadata = FakeIssuer::start(|asked| {
         let roles = "/latest/meta-data/iam/security-credentials/";
-        let token = asked.headers.get("x-aws-ec2-metadata-token");
-        let has_token = token.is_some_and(|it| it == "imds");
-        let role = asked.path().strip_prefix(roles);
-        match (&*asked.method, asked.path(), role) {
+        let has_token = asked.header("x-aws-ec2-metadata-token") == Some("imds");
+        let path = asked.uri.path();
+        match (asked.method.as_str(), path, path.strip_prefix(roles)) {
             ("PUT", "/latest/api/token", _) => (200, "imds\n".to_owned()),
             ("GET", _, Some("")) if has_token => (200, "role-1\n".to_owned()),
             ("GET", _, Some("role-1")) if has_token => (200, KEYS.to_owned()),
@@ -144,7 +147,7 @@ async fn the_role_of_the_node_is_read_with_a_token() {
 
 #[tokio::test]
 async fn a_role_is_assumed_with_the_keys_of_the_platform() {
-    let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
+    let sts = FakeIssuer::answering(&sts_answer(FAR)).await;
     let of_role = AuthMethod::SigV4(AwsSettings {
         region: Some("eu-central-1".to_owned()),
         role_arn: Some("arn:aws:iam::2:role/other".to_owned()),
@@ -158,7 +161,7 @@ async fn a_role_is_assumed_with_the_keys_of_the_platform() {
     assert_signed(of_role, variables).await;
     let asked = sts.asked().pop().unwrap();
     assert_eq!(asked.param("ExternalId").unwrap(), "outside");
-    let signature = &asked.headers["authorization"];
+    let signature = asked.header("authorization").unwrap();
     for part in ["Credential=FIRST/", "/eu-central-1/sts/aws4_request"] {
         assert!(signature.contains(part), "{signature}");
     }

@@ -32,65 +32,62 @@ fn number(credential: Credential) -> u64 {
     }
 }
 
-struct Scene {
-    renewed: Renewed,
-    start: Instant,
-}
+/// At a second: what the issuer answers, as a number and its end, and what a request gets;
+/// `None`: a failure.
+type Row = (u64, Option<(u64, u64)>, Option<u64>);
 
-impl Scene {
-    fn new() -> Self {
-        Self {
-            renewed: Renewed::default(),
-            start: Instant::now(),
-        }
-    }
-
-    /// Gets the secret at a time in seconds; `issued` is the issuer's answer.
-    async fn get(
-        &self,
-        second: u64,
-        issued: Result<(u64, u64), CloudAuthError>,
-    ) -> Result<u64, CloudAuthError> {
-        self.get_with_clock(second, at(second), issued).await
-    }
-
-    async fn get_with_clock(
-        &self,
-        second: u64,
-        clock: SystemTime,
-        answer: Result<(u64, u64), CloudAuthError>,
-    ) -> Result<u64, CloudAuthError> {
-        let then = self.start + Duration::from_secs(second);
+/// Checks what requests get if the wall clock shows the time `clock(second)`.
+async fn assert_renewed(clock: impl Fn(u64) -> u64, rows: &[Row]) {
+    let (renewed, start) = (Renewed::default(), Instant::now());
+    for (second, answer, wanted) in rows {
+        let then = start + Duration::from_secs(*second);
         tokio::time::advance(then - Instant::now()).await;
-        let issue = async { answer.map(|(number, end)| issued(number, at(end))) };
-        self.renewed.get(clock, issue).await.map(number)
+        let answer = answer.map(|(number, end)| issued(number, at(end)));
+        let issue = async { answer.ok_or_else(failure) };
+        let got = renewed.get(at(clock(*second)), issue).await.map(number);
+        assert_eq!(got, wanted.ok_or_else(failure), "at {second}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_is_renewed_ahead_of_its_end_and_kept_until_then_if_that_fails() {
-    let scene = Scene::new();
-    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
-    assert_eq!(scene.get(3299, Ok((2, 9999))).await, Ok(1), "not due");
-    assert_eq!(scene.get(3300, Err(failure())).await, Ok(1));
-    // It is tried again after 30 s.
-    assert_eq!(scene.get(3329, Ok((2, 9999))).await, Ok(1));
-    assert_eq!(scene.get(3330, Err(failure())).await, Ok(1));
-    assert_eq!(scene.get(3599, Err(failure())).await, Ok(1));
-    let ended = scene.get(3600, Ok((2, 9999))).await;
-    assert_eq!(ended, Err(failure()));
-    assert_eq!(scene.get(3629, Err(failure())).await, Err(failure()));
-    assert_eq!(scene.get(3630, Ok((2, 9999))).await, Ok(2));
+    let rows = [
+        (0, Some((1, 3600)), Some(1)),
+        (3299, Some((2, 9999)), Some(1)),
+        (3300, None, Some(1)),
+        // It is tried again after 30 s.
+        (3329, Some((2, 9999)), Some(1)),
+        (3330, None, Some(1)),
+        (3599, None, Some(1)),
+        (3600, Some((2, 9999)), None),
+        (3629, None, None),
+        (3630, Some((2, 9999)), Some(2)),
+    ];
+    assert_renewed(|second| second, &rows).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn secrets_that_expire_soon_are_requested_every_half_minute() {
-    let scene = Scene::new();
-    assert_eq!(scene.get(0, Ok((1, 100))).await, Ok(1));
-    assert_eq!(scene.get(79, Ok((2, 100))).await, Ok(1));
-    assert_eq!(scene.get(80, Ok((2, 100))).await, Ok(2));
-    assert_eq!(scene.get(89, Ok((3, 100))).await, Ok(2));
-    assert_eq!(scene.get(100, Ok((3, 200))).await, Ok(3));
+    let rows = [
+        (0, Some((1, 100)), Some(1)),
+        (79, Some((2, 100)), Some(1)),
+        (80, Some((2, 100)), Some(2)),
+        (89, Some((3, 100)), Some(2)),
+        (100, Some((3, 200)), Some(3)),
+    ];
+    assert_renewed(|second| second, &rows).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_delays_no_renewal_and_no_further_attempt() {
+    let of_failure = [(0, None, None), (1, Some((1, 3600)), Some(1))];
+    let due = [
+        (0, Some((1, 3600)), Some(1)),
+        (3300, Some((2, 9999)), Some(2)),
+    ];
+    for rows in [of_failure, due] {
+        assert_renewed(|_| 0, &rows).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,17 +109,4 @@ async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
         }
         assert_eq!(attempts.into_inner(), 1);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_delays_no_renewal_and_no_further_attempt() {
-    let back = SystemTime::UNIX_EPOCH;
-    let scene = Scene::new();
-    assert_eq!(scene.get(0, Err(failure())).await, Err(failure()));
-    let next = scene.get_with_clock(1, back, Ok((1, 3600))).await;
-    assert_eq!(next, Ok(1));
-    let scene = Scene::new();
-    assert_eq!(scene.get(0, Ok((1, 3600))).await, Ok(1));
-    let due = scene.get_with_clock(3300, back, Ok((2, 9999))).await;
-    assert_eq!(due, Ok(2));
 }

@@ -68,40 +68,40 @@ fn each_case_of_amazons_suite_has_its_signature() {
 }
 
 /// Whether the signature of a received request is the one that a store computes.
-pub(super) fn is_signed(asked: &Asked, region: &str, keys: &Keys) -> bool {
-    let authorization = &asked.headers["authorization"];
+fn is_signed(asked: &Recorded, region: &str, keys: &Keys) -> bool {
+    let authorization = asked.header("authorization").unwrap();
     let (_, signed) = authorization.split_once("SignedHeaders=").unwrap();
     let (signed, _) = signed.split_once(',').unwrap();
-    let headers = signed.split(';');
-    let headers = headers.map(|name| (name.to_owned(), asked.headers[name].clone()));
+    let header = |name: &str| asked.header(name).unwrap().to_owned();
+    let headers = signed
+        .split(';')
+        .map(|name| (name.to_owned(), header(name)));
     let signed = Signed {
         region,
         service: "aps",
-        time: &asked.headers["x-amz-date"],
-        method: &asked.method,
-        path: asked.path(),
-        query: asked.target.split_once('?').map_or("", |(_, query)| query),
+        time: &header("x-amz-date"),
+        method: asked.method.as_str(),
+        path: asked.uri.path(),
+        query: asked.uri.query().unwrap_or_default(),
         headers: headers.collect(),
         body: asked.body.as_bytes(),
     };
-    *authorization == signed.authorization(keys)
+    authorization == signed.authorization(keys)
 }
 
 #[tokio::test]
 async fn a_store_that_recomputes_the_signature_accepts_a_get_and_a_form() {
-    let store = FakeIssuer::start(|_| (200, String::new())).await;
+    let store = FakeIssuer::answering("").await;
     let url = format!("{}/workspaces/ws-1/api/v1/query", store.url);
     let settings = AwsSettings {
         region: Some("eu-west-1".to_owned()),
         ..AwsSettings::default()
     };
     let keys = keys(Some("session/token==".to_owned()));
+    let secret = keys.secret.expose_secret().to_owned();
     let variables = [
         ("AWS_ACCESS_KEY_ID", keys.id.clone()),
-        (
-            "AWS_SECRET_ACCESS_KEY",
-            keys.secret.expose_secret().to_owned(),
-        ),
+        ("AWS_SECRET_ACCESS_KEY", secret),
         ("AWS_SESSION_TOKEN", "session/token==".to_owned()),
     ];
     let authenticator = authenticator(AuthMethod::SigV4(settings), variables);
