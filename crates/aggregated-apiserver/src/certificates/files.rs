@@ -79,146 +79,94 @@ async fn read(path: &Path) -> Result<Vec<u8>, String> {
 mod tests {
     use std::fs;
 
+    use tokio::task::JoinSet;
+
     use super::*;
-    use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
-    use crate::certificates::{CertificateStatus, Serving, serving};
+    use crate::certificates::authority::{Issued, Validity};
+    use crate::certificates::{Serving, serving};
     use crate::testing::authority::authority;
     use crate::testing::test_server::validity;
 
-    fn issued(authority: &CertificateAuthority) -> Issued {
-        authority.serving(&["localhost"], validity()).unwrap()
+    fn files(folder: &tempfile::TempDir) -> Files {
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
+        Files { certificate, key }
     }
 
-    /// A folder with a task that follows its files.
-    struct Scene {
-        folder: tempfile::TempDir,
-        authority: CertificateAuthority,
-        serving: Serving,
-        _task: tokio::task::JoinSet<()>,
+    /// The certificate and its key, PEM.
+    fn pem(issued: &Issued) -> (String, String) {
+        (issued.cert.pem(), issued.signing_key.serialize_pem())
     }
 
-    impl Scene {
-        fn start() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let (publisher, serving) = serving();
-            let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
-            let files = Files { certificate, key };
-            Self {
-                folder,
-                authority: authority("test"),
-                serving,
-                _task: [run(files, publisher)].into_iter().collect(),
-            }
-        }
-
-        fn write(&self, certificate: &[u8], key: &[u8]) {
-            fs::write(self.folder.path().join("tls.crt"), certificate).unwrap();
-            fs::write(self.folder.path().join("tls.key"), key).unwrap();
-        }
-
-        fn good(&self) -> Issued {
-            let issued = issued(&self.authority);
-            self.write_pair(&issued);
-            issued
-        }
-
-        /// The first status that satisfies `wanted`.
-        async fn until(
-            &mut self,
-            wanted: impl Fn(&CertificateStatus) -> bool,
-        ) -> CertificateStatus {
-            let found = self.serving.status.wait_for(wanted);
-            let found = tokio::time::timeout(Duration::from_secs(60), found).await;
-            found.expect("never").unwrap().clone()
-        }
-
-        fn write_pair(&self, issued: &Issued) {
-            let key = issued.signing_key.serialize_pem();
-            self.write(issued.cert.pem().as_bytes(), key.as_bytes());
-        }
-
-        async fn until_served(&mut self, issued: &Issued) {
-            let wanted = issued.cert.der().clone();
-            self.until(move |status| {
-                let pair = status.pair.as_ref();
-                let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
-                shown && status.condition.state().reason().is_none()
-            })
-            .await;
-        }
-
-        async fn until_failing(&mut self, text: &str) {
-            let text = text.to_owned();
-            self.until(move |status| {
-                let why = status.condition.state().reason();
-                status.pair.is_some() && why.is_some_and(|why| why.to_string().contains(&text))
-            })
-            .await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn files_that_are_written_late_are_waited_for() {
-        let mut scene = Scene::start();
-        let waiting = scene
-            .until(|status| {
-                let trouble = status.condition.state().reason();
-                trouble.is_some_and(|why| why.to_string().contains("tls.crt"))
-            })
-            .await;
-        assert!(!waiting.is_ready(SystemTime::now()));
-        let issued = scene.good();
-        scene.until_served(&issued).await;
-        let status = scene.serving.status.borrow().clone();
-        assert!(status.is_ready(SystemTime::now()));
+    /// Waits until this certificate is in force, with this trouble; empty: none.
+    async fn until(serving: &mut Serving, in_force: Option<&Issued>, trouble: &str) {
+        let leaf = in_force.map(|it| it.cert.der());
+        let found = serving.status.wait_for(|status| {
+            let served = status.pair.as_ref().map(|pair| &pair.chain()[0]);
+            let reason = status.condition.state().reason();
+            let reason = reason.map(ToString::to_string).unwrap_or_default();
+            let is_told = reason.contains(trouble) && reason.is_empty() == trouble.is_empty();
+            is_told && served == leaf
+        });
+        let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+        let status = found.expect("never").unwrap();
+        assert_eq!(status.is_ready(SystemTime::now()), in_force.is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn s102_a_new_pair_is_served_and_a_broken_one_leaves_the_old_one_in_force() {
-        let mut scene = Scene::start();
-        let first = scene.good();
-        scene.until_served(&first).await;
-        let second = scene.good();
-        scene.until_served(&second).await;
-        let other = issued(&scene.authority);
-        let key_of_second = second.signing_key.serialize_pem();
-        scene.write(other.cert.pem().as_bytes(), key_of_second.as_bytes());
-        scene.until_failing("no certificate with its key: ").await;
-        let key_of_other = other.signing_key.serialize_pem();
-        scene.write(b"garbage", key_of_other.as_bytes());
-        scene.until_failing("sent no certificates").await;
-        scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
-        scene.until_failing("more than 1048576 bytes").await;
-        let over = Validity {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(&folder);
+        let (publisher, mut serving) = serving();
+        let _task = JoinSet::from_iter([run(files.clone(), publisher)]);
+        let write = |(certificate, key): &(String, String)| {
+            fs::write(&files.certificate, certificate).unwrap();
+            fs::write(&files.key, key).unwrap();
+        };
+        // The files may be written later.
+        until(&mut serving, None, "tls.crt").await;
+        let authority = authority("test");
+        let issue = |validity| authority.serving(&["localhost"], validity).unwrap();
+        let [first, second, other] = [(); 3].map(|()| issue(validity()));
+        for pair in [&first, &second] {
+            write(&pem(pair));
+            until(&mut serving, Some(pair), "").await;
+        }
+        let expired = issue(Validity {
             not_before: SystemTime::UNIX_EPOCH,
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
-        };
-        let expired = scene.authority.serving(&["localhost"], over).unwrap();
-        scene.write_pair(&expired);
-        scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
-        fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
-        scene.until_failing("tls.key: No such file").await;
-        let pair = scene.serving.status.borrow().pair.clone().unwrap();
-        assert_eq!(pair.chain()[0], *second.cert.der());
-        let status = scene.serving.status.borrow().clone();
-        assert!(status.is_ready(SystemTime::now()));
-        scene.write_pair(&second);
-        scene.until_served(&second).await;
+        });
+        let long = "x".repeat(1024 * 1024 + 1);
+        for (pair, words) in [
+            (
+                (pem(&other).0, pem(&second).1),
+                "no certificate with its key: ",
+            ),
+            (
+                ("garbage".to_owned(), pem(&other).1),
+                "sent no certificates",
+            ),
+            ((long, String::new()), "more than 1048576 bytes"),
+            (pem(&expired), "expired at 1970-01-01T00:00:01Z"),
+        ] {
+            write(&pair);
+            until(&mut serving, Some(&second), words).await;
+        }
+        fs::remove_file(&files.key).unwrap();
+        until(&mut serving, Some(&second), "tls.key: No such file").await;
+        write(&pem(&second));
+        until(&mut serving, Some(&second), "").await;
     }
 
     #[tokio::test]
     async fn garbage_is_refused_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
-        let files = Files { certificate, key };
-        let issued = issued(&authority("test"));
-        let (chain, key) = (issued.cert.pem(), issued.signing_key.serialize_pem());
-        let (chain, key) = (&*chain, &*key);
-        let half = &chain[..100];
+        let files = files(&folder);
+        let issued = authority("test").serving(&["localhost"], validity());
+        let (chain, key) = &pem(&issued.unwrap());
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let chains = ["", "garbage", half, broken, key].map(|chain| (chain, key));
+        let chains = ["", "garbage", &chain[..100], broken, key].map(|chain| (chain, &**key));
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        let keys = ["", "garbage", broken, chain].map(|key| (chain, key));
+        let keys = ["", "garbage", broken, chain].map(|key| (&**chain, key));
         for (chain, key) in chains.into_iter().chain(keys) {
             fs::write(&files.certificate, chain).unwrap();
             fs::write(&files.key, key).unwrap();

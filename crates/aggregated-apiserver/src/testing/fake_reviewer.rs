@@ -77,11 +77,26 @@ impl FakeReviewer {
         self.released.send_modify(|times| *times += 1);
     }
 
-    /// Waits for the next release, if reviews of this user or token are held.
-    async fn patience(&self, whose: &str) {
+    /// Decides a review of this user or token, and answers in the reviewer's mood.
+    async fn review<T>(
+        &self,
+        whose: &str,
+        decide: impl FnOnce(&mut State) -> T,
+    ) -> Result<T, String> {
+        let (mood, verdict) = {
+            let mut state = self.state.lock().unwrap();
+            (state.mood, decide(&mut state))
+        };
+        // Lets other requests join the same review.
+        tokio::task::yield_now().await;
         let mut released = self.released.subscribe();
         if (self.state.lock().unwrap().held)(whose) {
             released.changed().await.expect("the fake is there");
+        }
+        match mood {
+            Mood::Healthy => Ok(verdict),
+            Mood::Failing => Err("10.96.0.1:443: refused".to_owned()),
+            Mood::Hanging => pending().await,
         }
     }
 
@@ -116,32 +131,16 @@ impl FakeReviewer {
     }
 }
 
-async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, String> {
-    match mood {
-        Mood::Healthy => Ok(verdict),
-        Mood::Failing => Err("10.96.0.1:443: refused".to_owned()),
-        Mood::Hanging => pending().await,
-    }
-}
-
 impl Reviewer for FakeReviewer {
     fn token<'a>(&'a self, token: &'a SecretString) -> BoxFuture<'a, Result<TokenVerdict, String>> {
         let token = token.expose_secret();
-        Box::pin(async move {
-            let (mood, verdict) = {
-                let mut state = self.state.lock().unwrap();
-                state.asked_tokens.push(token.to_owned());
-                let verdict = match state.tokens.get(token) {
-                    Some(identity) => TokenVerdict::Allowed(identity.clone()),
-                    None => TokenVerdict::Refused("unknown".to_owned()),
-                };
-                (state.mood, verdict)
-            };
-            // Lets other requests join the same review.
-            tokio::task::yield_now().await;
-            self.patience(token).await;
-            in_mood(mood, verdict).await
-        })
+        Box::pin(self.review(token, |state| {
+            state.asked_tokens.push(token.to_owned());
+            match state.tokens.get(token) {
+                Some(identity) => TokenVerdict::Allowed(identity.clone()),
+                None => TokenVerdict::Refused("unknown".to_owned()),
+            }
+        }))
     }
 
     fn access<'a>(
@@ -149,15 +148,9 @@ impl Reviewer for FakeReviewer {
         who: &'a Identity,
         what: &'a Access,
     ) -> BoxFuture<'a, Result<AccessVerdict, String>> {
-        Box::pin(async move {
-            let (mood, verdict) = {
-                let mut state = self.state.lock().unwrap();
-                state.asked.push((who.clone(), what.clone()));
-                (state.mood, (state.rule)(who, what))
-            };
-            tokio::task::yield_now().await;
-            self.patience(&who.user).await;
-            in_mood(mood, verdict).await
-        })
+        Box::pin(self.review(&who.user, |state| {
+            state.asked.push((who.clone(), what.clone()));
+            (state.rule)(who, what)
+        }))
     }
 }

@@ -105,11 +105,6 @@ impl Frames {
         (stream, headers)
     }
 
-    /// Cancels a request.
-    pub async fn cancel(&mut self, stream: u32) -> bool {
-        self.write(&frame(RST_STREAM, 0, stream, &CANCEL)).await
-    }
-
     /// Sends a frame `times` times.
     pub async fn flood(&mut self, kind: u8, stream: u32, payload: &[u8], times: usize) {
         self.write(&frame(kind, 0, stream, payload).repeat(times))
@@ -130,8 +125,7 @@ impl Frames {
             .await;
     }
 
-    /// Whether the server has closed the connection.
-    pub fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.seen.closed.load(SeqCst)
     }
 

@@ -3,8 +3,6 @@
 use std::io;
 use std::sync::{Arc, Mutex, Once};
 
-use tracing_subscriber::fmt::MakeWriter;
-
 /// The logged lines.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
@@ -17,14 +15,6 @@ impl io::Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
     }
 }
 
@@ -46,9 +36,10 @@ pub fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     });
     let log = Log::default();
+    let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(log.clone())
+        .with_writer(move || writer.clone())
         .with_ansi(false)
         .finish();
     (log, tracing::subscriber::set_default(subscriber))
