@@ -1,6 +1,9 @@
 //! The documents of the commands over one recorded cluster, as text, HTML and JSON, beside
 //! those of `testdata/golden`. With `UPDATE_GOLDEN` set, the files are written instead.
 
+#[path = "../../configuration/src/tests/transcript.rs"]
+pub(crate) mod transcript;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -66,6 +69,12 @@ async fn document(words: &str, cluster: &Cluster) -> Document {
                 .unwrap()
         }
     }
+}
+
+/// The rows of a table; `#` is before a comment.
+pub(crate) fn rows(table: &str) -> impl Iterator<Item = &str> {
+    let rows = table.lines();
+    rows.filter(|row| !row.is_empty() && !row.starts_with('#'))
 }
 
 /// What differs from the files of this name.

@@ -14,6 +14,7 @@ use crate::history::devices::Rows;
 use crate::history::owners::{Owners, Workload};
 use crate::history::period::Period;
 use crate::replay::{Gather, Past, Plan};
+use crate::tests::rows;
 
 use super::{START, object, plan, pods};
 
@@ -138,49 +139,19 @@ fn pods_are_identified_by_recorded_owners_or_by_certain_names() {
 
 #[test]
 fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
-    let of = |metric: Value| {
+    let of = |metric: &str| {
+        let metric: Value = serde_json::from_str(metric).unwrap();
         let hpa = Hpa::try_from(&object(&metric, &Value::Null)).unwrap();
         Plan::read(hpa, "default")
     };
-    let named = |name: &str| {
-        let mut metric = pods("50");
-        metric["pods"]["metric"]["name"] = name.into();
-        metric
-    };
-    let labelled = |labels: Value| {
-        let mut metric = pods("50");
-        metric["pods"]["metric"]["selector"] = json!({"matchLabels": labels});
-        metric
-    };
-    let external = |name: &str| {
-        json!({"type": "External", "external": {
-            "metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "50"},
-        }})
-    };
-    let cpu = json!({"type": "Resource", "resource": {
-        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
-    }});
-    let mut valued = external("queue_length");
-    valued["external"]["target"] = json!({"type": "Value", "value": "50"});
-    for (metric, name) in [
-        (cpu, "cpu"),
-        (valued, "queue_length"),
-        (named("gpu_memory_used"), "gpu_memory_used"),
-        (named("gpu_held_count"), "gpu_held_count"),
-        (external("gpu_utilization"), "gpu_utilization"),
-        (
-            labelled(json!({"model": "llama"})),
-            "gpu_memory_utilization",
-        ),
-        (
-            labelled(json!({"window": "soon"})),
-            "gpu_memory_utilization",
-        ),
-    ] {
+    for row in rows(include_str!("refused.txt")) {
+        let (metric, name) = row.split_once(" | ").unwrap();
         let said = of(metric).unwrap_err();
         let start = format!("spec.metrics[0]: {name} cannot be simulated");
         assert!(said.starts_with(&start), "{said}");
     }
-    let plan = of(labelled(json!({"window": "2m"}))).unwrap();
+    let mut metric = pods("50");
+    metric["pods"]["metric"]["selector"] = json!({"matchLabels": {"window": "2m"}});
+    let plan = of(&metric.to_string()).unwrap();
     assert!(plan.metric.unwrap().window.is_some());
 }
