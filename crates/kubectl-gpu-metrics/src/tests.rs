@@ -41,6 +41,10 @@ impl Addresses for Pages {
     fn of(&self, object: &Reference) -> Option<String> {
         Some(format!("./{}/{}", object.resource, object.name))
     }
+
+    fn sorted(&self, word: &str) -> Option<String> {
+        Some(format!("?sort={word}"))
+    }
 }
 
 pub(crate) async fn recorded(kube: &FakeKube) -> Cluster {
@@ -146,22 +150,31 @@ async fn an_object_that_does_not_exist_is_no_object_without_a_value() {
 }
 
 #[tokio::test]
-async fn an_object_has_the_forms_of_kubectl_and_an_autoscaler_no_metric() {
-    let run = async |words: &[&str]| {
-        let words = ["explain"].iter().chain(words);
-        let args = Explain::try_parse_from(words).unwrap().args;
-        explain::run(args).await.unwrap_err().to_string()
-    };
+async fn a_command_line_that_no_table_or_metric_answers_is_refused() {
+    let kube = FakeKube::start().await;
+    let cluster = recorded(&kube).await;
     for (words, said) in [
-        (&["hpa", "ml/infer", "m"][..], "takes no METRIC"),
-        (&["hpa/infer", "m"], "takes no METRIC"),
+        ("explain hpa ml/infer m", "takes no METRIC"),
+        ("explain hpa/infer m", "takes no METRIC"),
         (
-            &["pod/a", "--last", "1h"],
+            "explain pod/a --last 1h",
             "--last lists changes of an autoscaler",
         ),
-        (&["pod"], "no object is named"),
+        ("explain pod", "no object is named"),
+        ("top pods --sort-by free", "pods cannot be sorted by free: "),
     ] {
-        let failure = run(words).await;
+        let words: Vec<&str> = words.split(' ').collect();
+        let failure = match words[0] {
+            "top" => {
+                let args = Top::try_parse_from(words.clone()).unwrap().args;
+                top::read(&args, &cluster).await.unwrap_err()
+            }
+            _ => {
+                let args = Explain::try_parse_from(words.clone()).unwrap().args;
+                explain::run(args).await.unwrap_err()
+            }
+        };
+        let failure = failure.to_string();
         assert!(failure.contains(said), "{words:?}: {failure}");
     }
 }

@@ -220,35 +220,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_has_gaps_titles_marks_and_a_table_of_the_same_numbers() {
-        let values = vec![Some(1.0), None, Some(4.0), Some(4.0)];
-        let series = Series {
-            caption: "Replicas <x>".to_owned(),
-            unit: Unit::Count,
-            times: (0..4).map(|it| Timestamp::from_secs(60 * it)).collect(),
-            lines: vec![
-                Line::new("had", values),
-                Line::new("maximum", vec![Some(8.0); 4]).limit(),
-            ],
-            marks: vec![(2, "1 → 4".to_owned())],
-        };
-        let page = series.html().into_string();
-        for part in [
-            "Replicas &lt;x&gt;",
-            "<title>1970-01-01T00:01:00Z: had unknown, maximum 8</title>",
-            "<title>1970-01-01T00:02:00Z: had 4, maximum 8; 1 → 4</title>",
-            "<g class=\"l1 limit\">",
-            "1 of 4 unknown",
-            "<td class=\"n\">–</td>",
-        ] {
-            assert!(page.contains(part), "{part}: {page}");
-        }
-        assert_eq!(page.matches("<polyline").count(), 2, "{page}");
-        let said = series.json();
-        assert_eq!(said["rows"][1]["had"], Value::Null);
-        assert_eq!(said["marks"], json!(["1 → 4"]));
-    }
-    #[test]
     fn unusual_numbers_give_a_valid_picture() {
         let values = vec![Some(f64::NAN), Some(f64::INFINITY), Some(-5.0), Some(1e300)];
         let drawn = runs(&values, 8.0, |place, share| (place as f64, share));

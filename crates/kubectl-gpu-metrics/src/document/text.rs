@@ -168,66 +168,35 @@ fn aligned(rows: &[Vec<String>], numeric: &[bool]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::Severity;
-    use super::super::cell::Unit;
-    use super::super::table::ColumnOf;
+    use super::super::cell::Cell;
+    use super::super::table::{Column, ColumnOf};
     use super::*;
-
-    const COLUMNS: [ColumnOf<(&str, Option<f64>)>; 3] = [
-        ColumnOf {
-            column: Column::new("name", "NAME", ""),
-            cell: |row| Cell::text(row.0),
-        },
-        ColumnOf {
-            column: Column::new("gpu", "GPU", "").unit(Unit::Percent),
-            cell: |row| Cell::known(row.1, Unit::Percent, "unknown"),
-        },
-        ColumnOf {
-            column: Column::new("model", "MODEL", "").wide(),
-            cell: |_| Cell::text("H100"),
-        },
-    ];
-
-    const WIDE: Layout = Layout {
-        wide: true,
-        headings: true,
-        title: false,
-        notes: usize::MAX,
-    };
-
-    fn written(rows: &[(&'static str, Option<f64>)], layout: &Layout) -> Vec<String> {
-        let mut document = Document::new("GPUs");
-        document.table(Table::of("", &COLUMNS, rows.iter().copied()));
-        document.notes(["a note".to_owned()]);
-        lines(&document, layout)
-    }
-
-    #[test]
-    fn numbers_and_unknown_values_are_right_aligned_in_the_unit_of_the_heading() {
-        assert_eq!(
-            written(&[("a", Some(5.0)), ("long", None)], &WIDE),
-            [
-                "NAME  GPU %  MODEL",
-                "a       5.0  H100",
-                "long      –  H100",
-                "a note"
-            ]
-        );
-    }
 
     #[test]
     fn a_name_stays_in_its_line_and_moves_no_cursor() {
-        let rows = [("a\nb\u{202e}", Some(5.0))];
-        let lines = written(&rows, &Layout::default());
-        assert_eq!(lines[1], r"a\u000ab\u202e    5.0");
+        const NAMES: [ColumnOf<&str>; 1] = [ColumnOf {
+            column: Column::new("name", "NAME", ""),
+            cell: |name| Cell::text(*name),
+        }];
         let mut document = Document::new("\u{1b}[2J");
         document.verdict(Severity::Error, "a\u{1b}b");
         document.heading("c\rd\ne");
+        document.table(Table::of("", &NAMES, ["a\nb\u{202e}"]));
         let title = Layout {
             title: true,
             ..Layout::default()
         };
-        let lines = self::lines(&document, &title);
-        let shown = [r"\u001b[2J", "", r"× a\u001bb", "", r"c\u000dd", "e"];
+        let lines = lines(&document, &title);
+        let shown = [
+            r"\u001b[2J",
+            "",
+            r"× a\u001bb",
+            "",
+            r"c\u000dd",
+            "e",
+            "NAME",
+            r"a\u000ab\u202e",
+        ];
         assert_eq!(lines, shown);
     }
 }

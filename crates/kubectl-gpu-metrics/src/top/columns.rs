@@ -121,27 +121,7 @@ fn reason(row: &Row) -> &str {
 mod tests {
     use serde_json::json;
 
-    use gpu_metrics::devices::DeviceReport;
-
     use super::*;
-    use crate::devices::DEVICES;
-    use crate::document::table::Table;
-
-    fn shown(table: &Table) -> Vec<String> {
-        table.rows.iter().flatten().map(Cell::shown).collect()
-    }
-
-    #[test]
-    fn a_gpu_row_has_its_pods_and_dashes_for_unknown_values() {
-        let listed = json!([
-            {"uuid": "A", "pods": ["ml/train-0"], "readings": [{"number": 40.0, "state": "active", "counted": true}]},
-            {"uuid": "B"},
-        ]);
-        let gpus: Vec<DeviceReport> = serde_json::from_value(listed).unwrap();
-        let cells = shown(&Table::of("GPUs", DEVICES, gpus));
-        assert_eq!(cells[2..5], ["active", "ml/train-0", "40.0%"]);
-        assert_eq!(cells[13..16], ["none", "–", "–"]);
-    }
 
     #[test]
     fn the_free_gpus_of_a_node_are_unknown_where_one_holder_is() {
@@ -164,19 +144,5 @@ mod tests {
             assert_eq!(free(&node(devices)).shown(), told, "{states:?}");
         }
         assert_eq!(free(&Row::default()).shown(), "–");
-    }
-
-    #[test]
-    fn an_idle_time_may_be_longer() {
-        let listed = json!({"name": "a", "values": {"gpu_memory_used": 20480.0}, "idleSince": {"seconds": 290.4, "orLonger": true}});
-        let row = Row {
-            item: serde_json::from_value(listed).unwrap(),
-            ..Row::default()
-        };
-        let table = Table::of("pods", OBJECTS, [row]);
-        let cells = shown(&table);
-        for told in ["20480 MiB", "4m50s+"] {
-            assert!(cells.iter().any(|cell| cell == told), "{cells:?}");
-        }
     }
 }

@@ -216,13 +216,11 @@ fn gpus(found: &mut Found, args: &TopArgs) -> Table {
 mod tests {
     use serde_json::json;
 
-    use super::columns::Row;
     use super::*;
     use crate::document::text;
     use crate::values::CUSTOM;
     use cluster_state::client::Client;
     use cluster_state::testing::fake_kube::FakeKube;
-    use gpu_metrics::devices::DevicesOf;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
         let access = kube.access();
@@ -265,44 +263,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_are_the_listed_objects_and_nodes_without_series() {
-        let kube = FakeKube::start().await;
-        let cluster = cluster(&kube).await;
-        let listed = json!({"items": [
-            {"resource": "pods", "namespace": "ml", "name": "a", "values": {"gpu_held_count": 2.0},
-             "workloads": ["deployments.apps/train"], "instants": [40.0, null]},
-            {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
-        ]});
-        kube.document(&format!("{CUSTOM}/namespaces/ml/devices"), listed);
-        let of_pods = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
-        let of_pods = of_pods.unwrap();
-        let [a, b] = &of_pods.rows[..] else {
-            panic!("{of_pods:?}")
-        };
-        let (of_a, of_b) = (&a.item, &b.item);
-        assert_eq!(of_a.values["gpu_held_count"], 2.0);
-        assert_eq!(of_a.instants, [Some(40.0), None]);
-        assert!(of_b.values.is_empty());
-        assert!(of_pods.notes.contains("so it is"));
-        let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
-        let nodes = [
-            node("own", "example.com/a100"),
-            node("other", "nvidia.com/gpu"),
-        ];
-        kube.document("/api/v1/nodes", json!({"metadata": {}, "items": nodes}));
-        let configuration = json!([["gpu.resources", "example.com/t4, example.com/a100"]]);
-        let said = json!({"items": [], "skipped": [], "configuration": configuration});
-        kube.document(&format!("{CUSTOM}/findings"), said);
-        let listed = json!({"deviceCount": 1, "items": [{"resource": "nodes", "name": "zoe"}]});
-        kube.document(&format!("{CUSTOM}/devices"), listed);
-        let of_nodes = Found::read(&TopArgs::all(What::Nodes, true, None), &cluster).await;
-        let of_nodes = of_nodes.unwrap();
-        let rows = of_nodes.rows.iter();
-        let nodes: Vec<_> = rows.map(|row| (&*row.item.name, row.allocatable)).collect();
-        assert_eq!(nodes, [("own", Some(1.0)), ("zoe", None)]);
-    }
-
-    #[tokio::test]
     async fn an_older_server_without_the_list_should_be_upgraded() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
@@ -311,40 +271,5 @@ mod tests {
         let failed = Found::read(&TopArgs::all(What::Pods, false, None), &cluster).await;
         let said = failed.unwrap_err().to_string();
         assert!(said.contains("upgrade gpu-metrics-apiserver"), "{said}");
-    }
-
-    #[tokio::test]
-    async fn rows_are_sorted_by_the_words_of_a_heading_of_their_own_table() {
-        let gpus: Vec<DevicesOf> = serde_json::from_value(json!([
-            {"resource": "pods", "namespace": "ml", "name": "a", "idleSince": {"seconds": 5.0, "orLonger": false}},
-            {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
-            {"resource": "pods", "namespace": "ml", "name": "c", "idleSince": {"seconds": 60.0, "orLonger": false}},
-        ]))
-        .unwrap();
-        let sorted = |word: &str| {
-            let rows = gpus.iter().cloned();
-            let rows = rows.map(|item| Row {
-                item,
-                ..Row::default()
-            });
-            let found = Found {
-                rows: rows.collect(),
-                ..Found::default()
-            };
-            let args = TopArgs {
-                sum: true,
-                ..TopArgs::all(What::Pods, false, Some(word))
-            };
-            document(found, &args).map(|it| text::lines(&it, &Layout::default()))
-        };
-        let lines = sorted("idle-for").unwrap();
-        let names = lines.iter().map(|line| line.split(' ').next().unwrap());
-        let names: Vec<&str> = names.collect();
-        assert_eq!(names[..5], ["NAME", "c", "a", "b", "SUM"], "{lines:?}");
-        let refused = sorted("free").unwrap_err().to_string();
-        assert!(
-            refused.contains("pods cannot be sorted by free"),
-            "{refused}"
-        );
     }
 }

@@ -69,15 +69,18 @@ fn of_series(recorded: &RecordedAutoscaler, period: Period) -> Vec<Series> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::past::period;
+    use apimachinery::time::Timestamp;
+
     use super::*;
+    use crate::document::Document;
     use crate::history::autoscaler::tests::batch;
 
     #[test]
     fn a_rescale_is_a_mark_the_highest_value_counts_and_an_unknown_one_is_a_gap() {
         let of = Period {
+            start: Timestamp::from_secs(600),
+            step: GAP,
             count: 4,
-            ..period("24h")
         };
         let at = |place| of.time(place);
         let minute = Duration::from_secs(60);
@@ -96,17 +99,14 @@ mod tests {
             ),
             (
                 "kube_horizontalpodautoscaler_spec_target_metric",
-                ["m", "average"],
+                ["m<x>", "average"],
                 &targets,
             ),
         ])];
-        let charts = of_series(&RecordedAutoscaler::of(&answers), of);
-        assert_eq!(charts[0].lines[0].values, [None; 4]);
-        let marks = ["rescaled from 2 to 4", "rescaled from 4 to 3"];
-        assert_eq!(charts[1].marks, marks.map(|it| (2, it.to_owned())));
-        assert_eq!(
-            charts[1].lines[0].values,
-            [Some(1.0), None, Some(4.0), None]
-        );
+        let charts = of_series(&RecordedAutoscaler::of(&answers), of).into_iter();
+        let mut document = Document::new("Past");
+        document.blocks = charts.map(Block::Series).collect();
+        let changed = crate::tests::changed("rescales", &document);
+        assert!(changed.is_empty(), "{}", changed.join("\n\n"));
     }
 }
