@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 
 fn parse(text: &str) -> Selector {
@@ -92,42 +90,4 @@ fn reasons_are_one_short_line_whatever_was_sent() {
     let reason = Selector::parse(&hostile).unwrap_err().to_string();
     assert!(reason.chars().all(|c| !c.is_control()), "{reason:?}");
     assert!(reason.len() < 512, "{reason:?}");
-}
-
-fn label_name() -> impl Strategy<Value = String> {
-    "[A-Za-z0-9]([A-Za-z0-9_.-]{0,6}[A-Za-z0-9])?"
-}
-
-fn requirement() -> impl Strategy<Value = String> {
-    let value = prop_oneof![label_name(), Just(String::new())];
-    let values = prop::collection::vec(value.clone(), 0..4).prop_map(|values| values.join(","));
-    let key = (prop::option::of("[a-z]{1,4}(\\.[a-z]{1,3})?"), label_name()).prop_map(
-        |(prefix, name)| match prefix {
-            Some(prefix) => format!("{prefix}/{name}"),
-            None => name,
-        },
-    );
-    (key, value, values, any::<u32>(), 0..9).prop_map(|(key, value, values, bound, which)| {
-        match which {
-            0 => format!("{key}={value}"),
-            1 => format!("{key} == {value}"),
-            2 => format!("{key}!={value}"),
-            3 => format!("{key} in ({values})"),
-            4 => format!("{key} notin ( {values} )"),
-            5 => key,
-            6 => format!("!{key}"),
-            7 => format!("{key}>{bound}"),
-            _ => format!("{key}<{bound}"),
-        }
-    })
-}
-
-proptest! {
-    #[test]
-    fn the_canonical_text_parses_to_the_same_selector(
-        texts in prop::collection::vec(requirement(), 0..6)
-    ) {
-        let selector = parse(&texts.join(" , "));
-        prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
-    }
 }
