@@ -3,15 +3,15 @@
 //! `chart/fixtures` has values files: those of the tests of prometheus-adapter's
 //! chart, typical values of its users, and our own keys.
 
-mod certificates;
 mod migration;
 mod monitoring;
 mod objects;
 mod release;
+mod rendered;
 mod umbrella;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -112,14 +112,6 @@ fn render(name: &str) -> Vec<Value> {
     })
 }
 
-/// Helm's error for a fixture and settings.
-fn refusal(name: &str, settings: &[&str]) -> String {
-    match try_render(name, settings) {
-        Err(said) => said,
-        Ok(_) => panic!("{name} {settings:?} was rendered"),
-    }
-}
-
 pub(crate) fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|it| it["kind"] == kind).collect()
 }
@@ -138,13 +130,6 @@ pub(crate) fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Val
         .iter()
         .find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
-}
-
-fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
-    let found = of(objects, kind).into_iter();
-    found
-        .map(|it| it["metadata"]["name"].as_str().unwrap())
-        .collect()
 }
 
 /// The pod template of the Deployment.

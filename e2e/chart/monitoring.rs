@@ -1,7 +1,5 @@
 //! ServiceMonitor, alerts and dashboard refer to existing metrics and pages.
 
-use serde_json::json;
-
 use super::*;
 use crate::prometheus::promtool;
 
@@ -22,36 +20,6 @@ fn assert_known(text: &str) {
 }
 
 #[test]
-fn an_authorized_prometheus_scrapes_and_verifies_the_server() {
-    let objects = render("our-keys");
-    let monitor = one(&objects, "ServiceMonitor");
-    assert_eq!(monitor["metadata"]["labels"]["release"], "stack");
-    let service = one(&objects, "Service");
-    let labels = service["metadata"]["labels"].as_object().unwrap();
-    let selector = monitor["spec"]["selector"]["matchLabels"]
-        .as_object()
-        .unwrap();
-    for (label, value) in selector {
-        assert_eq!(labels[label], *value);
-    }
-    let endpoint = &monitor["spec"]["endpoints"][0];
-    assert_eq!(endpoint["port"], service["spec"]["ports"][0]["name"]);
-    let wanted = json!({
-        "ca": {"secret": {"name": "pairs", "key": "ca.crt"}},
-        "serverName": format!("{FULL}.{NAMESPACE}.svc"),
-    });
-    assert_eq!(endpoint["tlsConfig"], wanted);
-    let role = format!("{FULL}:scrape");
-    let rules = &named(&objects, "ClusterRole", &role)["rules"];
-    assert_eq!(
-        *rules,
-        json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])
-    );
-    let subjects = &named(&objects, "ClusterRoleBinding", &role)["subjects"];
-    assert_eq!(subjects[0]["name"], "prometheus-k8s");
-}
-
-#[test]
 fn prometheus_takes_the_alerts() {
     let objects = render("our-keys");
     let rule = one(&objects, "PrometheusRule");
@@ -59,17 +27,6 @@ fn prometheus_takes_the_alerts() {
     let file = dir.path().join("rules.json");
     std::fs::write(&file, rule["spec"].to_string()).unwrap();
     promtool(&["check", "rules", "--lint-fatal", file.to_str().unwrap()]);
-    let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
-    assert_eq!(rules.len(), 12);
-    for alert in rules {
-        assert_eq!(
-            alert["labels"],
-            json!({"severity": "warning", "team": "metrics"})
-        );
-        assert!(alert["annotations"]["summary"].is_string(), "{alert}");
-        let page = alert["annotations"]["runbook_url"].as_str().unwrap();
-        assert!(page.starts_with("https://docs.example.com/docs/"), "{page}");
-    }
     assert_known(&rule.to_string());
 }
 
@@ -108,7 +65,6 @@ fn every_alert_links_to_an_existing_page() {
 fn the_dashboard_is_the_file_and_queries_existing_metrics() {
     let objects = render("our-keys");
     let map = named(&objects, "ConfigMap", &format!("{FULL}-dashboard"));
-    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = map["data"]["gpu-metrics-apiserver.json"].as_str().unwrap();
     let file = root().join("dashboards/gpu-metrics-apiserver.json");
     assert_eq!(
