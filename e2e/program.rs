@@ -246,12 +246,14 @@ pub(crate) fn eventually<T>(
 ) -> T {
     let begun = Instant::now();
     loop {
+        let looked = Instant::now();
         match look() {
             Ok(found) => return found,
             Err(instead) if begun.elapsed() > within => {
                 panic!("{what} did not come within {within:?}; instead: {instead}")
             }
-            Err(_) => std::thread::sleep(LOOK),
+            // A command that takes a second leaves the cores to others for as long.
+            Err(_) => std::thread::sleep(LOOK.max(looked.elapsed())),
         }
     }
 }

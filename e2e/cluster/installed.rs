@@ -3,14 +3,35 @@
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::install::install;
 use super::lab::TEAM;
 use crate::controlplane::{ControlPlane, Extent};
 
 /// Those that no test uses now.
-static FREE: Mutex<Vec<(ControlPlane, BTreeSet<String>)>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<Free>> = Mutex::new(Vec::new());
+
+/// How long a free one waits for the next test: its programs are never idle.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// A control plane, and its cluster-scoped objects before the first test.
+struct Free {
+    plane: ControlPlane,
+    objects: BTreeSet<String>,
+    since: Instant,
+}
+
+fn free() -> MutexGuard<'static, Vec<Free>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends those that no test has used for some time.
+fn end_idle() {
+    std::thread::sleep(IDLE);
+    free().retain(|it| it.since.elapsed() < IDLE);
+}
 
 /// Cluster-scoped kinds of which tests create objects.
 const WIDE: &str = "apiservice,clusterrole,clusterrolebinding,customresourcedefinition,node";
@@ -34,8 +55,8 @@ impl Installed {
     /// A free control plane without the objects of earlier tests, else another one.
     pub(super) fn take() -> Self {
         loop {
-            let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some((plane, objects)) = free else {
+            let last = free().pop();
+            let Some(Free { plane, objects, .. }) = last else {
                 return Self::new();
             };
             match tidy(&plane, &objects) {
@@ -98,10 +119,12 @@ impl Drop for Installed {
     fn drop(&mut self) {
         let plane = self.plane.take();
         if !self.is_changed && !std::thread::panicking() {
-            let free = plane.map(|plane| (plane, std::mem::take(&mut self.objects)));
-            FREE.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(free);
+            free().extend(plane.map(|plane| Free {
+                plane,
+                objects: std::mem::take(&mut self.objects),
+                since: Instant::now(),
+            }));
+            std::thread::spawn(end_idle);
         }
     }
 }

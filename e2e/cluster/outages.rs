@@ -6,9 +6,6 @@ use super::lab::TEAM;
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
 use crate::asking::ApiClient;
 
-/// Longer than the time for which readings are valid.
-const AWAY: Duration = Duration::from_secs(20);
-
 /// The load of the GPUs, first and later.
 const BEFORE: u32 = 60;
 const AFTER: u32 = 90;
@@ -31,10 +28,11 @@ async fn no_wrong_value_is_served_while_components_stop_and_start() {
 async fn prometheus_is_away(scene: &mut Scene) {
     let from = scene.trickle.now();
     scene.lab.prometheus.kill();
+    let told = "polling continues; the last known values expire at their usual time";
+    scene.lab.server.as_ref().unwrap().await_stderr(told);
     scene.await_silence(from, &NUMBERS);
     // The load of the GPUs changes during the outage.
     scene.lab.gpus.work(AFTER);
-    tokio::time::sleep(AWAY).await;
     let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
     assert_eq!(ready.code, 200, "the server itself is well: {ready:?}");
     scene.lab.prometheus.restart().await;
@@ -44,9 +42,7 @@ async fn prometheus_is_away(scene: &mut Scene) {
     let server = scene.lab.server.as_ref().unwrap();
     server.await_stderr("answers again after");
     let log = server.stderr();
-    let told = log
-        .matches("polling continues; the last known values expire at their usual time")
-        .count();
+    let told = log.matches(told).count();
     // The error is logged at most once for each reason: the running query breaks off, the
     // port has no listener, and the new process is not ready.
     assert!((1..=3).contains(&told), "{log}");
@@ -88,6 +84,9 @@ fn the_server_restarts(scene: &mut Scene, signal: &str) {
 /// How long kube-apiserver is stopped.
 const MINUTES: Duration = Duration::from_secs(300);
 
+/// Longer than the time for which readings are valid.
+const AFTERWARDS: Duration = Duration::from_secs(20);
+
 /// A Deployment that the restored etcd does not contain.
 const LATER: &str = "later";
 
@@ -111,7 +110,7 @@ async fn kube_apiserver_stops_for_minutes_and_restarts_with_older_objects() {
     scene.await_percent(scene.trickle.now(), BEFORE);
     let back = scene.trickle.now();
     scene.reader.until_code(&later, 404).await;
-    tokio::time::sleep(AWAY).await;
+    tokio::time::sleep(AFTERWARDS).await;
     scene.assert_right(back, &(u64::from(BEFORE)..=u64::from(BEFORE)));
     scene.assert_answered(back, &ALL);
 }
