@@ -37,7 +37,7 @@ test-slow: prerequisites programs stores controlplane helm peer keda test-oldest
 test-oldest: prerequisites programs
 	@e2e/controlplane/build.sh oldest
 	KUBEBUILDER_ASSETS=$$(e2e/controlplane/build.sh oldest where) $(CARGO) test --locked --workspace --test e2e -- \
-	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check:: cluster::explaining::
+	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check::
 
 # Searches for inputs that break the checks of fuzz/src, for FUZZ_SECONDS each. A finding goes
 # into fuzz/corpus with its mending.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use aggregated_apiserver::testing::http_server::serve;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Incoming};
@@ -51,6 +51,20 @@ impl Stub {
             }
         });
         Self { address, task }
+    }
+
+    /// Starts an exporter of texts, each at `/INDEX`.
+    pub(crate) async fn exporting(host: IpAddr, texts: Vec<String>) -> Self {
+        Self::start_on(host, move |request: Request<Incoming>| {
+            let index: Option<usize> = request.uri().path()[1..].parse().ok();
+            let text = index.and_then(|index| texts.get(index)).cloned();
+            let mut response = Response::new(Full::<Bytes>::from(text.unwrap_or_default()));
+            // Prometheus 3 requires a content type.
+            let plain = HeaderValue::from_static("text/plain; version=0.0.4");
+            response.headers_mut().insert(CONTENT_TYPE, plain);
+            std::future::ready(response)
+        })
+        .await
     }
 
     pub(crate) fn url(&self) -> String {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::install::manifest;
-use super::lab::{Lab, PATIENCE, PODS};
+use super::lab::{APP, Lab, PATIENCE, PODS, TEAM};
 use super::workload::on_pods;
 use crate::asking::{ApiClient, Reply, identity_of};
-use crate::program::{Program, eventually, found_if};
+use crate::program::{Program, eventually, found_if, output};
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
@@ -36,6 +36,18 @@ pub(super) fn of_code(kubeconfig: &Path, code: &str) -> Vec<Value> {
     findings.extend(below);
     findings.retain(|it| it["code"] == code);
     findings
+}
+
+/// The verdicts of `explain hpa` on the service's autoscaler.
+pub(super) fn verdicts(lab: &Lab) -> Vec<String> {
+    let mut command = Program::plugin(["explain", "hpa", &format!("{TEAM}/{APP}")]);
+    command.args(["-o", "json", "--kubeconfig"]);
+    let said = output(command.arg(lab.plane.kubeconfig())).unwrap();
+    let document: Value = serde_json::from_str(&said).unwrap();
+    let blocks = document["blocks"].as_array().unwrap().iter();
+    let verdicts = blocks.filter(|block| block["kind"] == "verdict");
+    let texts = verdicts.map(|block| block["text"].as_str().unwrap().to_owned());
+    texts.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

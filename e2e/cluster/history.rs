@@ -12,9 +12,6 @@ use super::proxy::Proxy;
 use crate::page::browser::Browser;
 use crate::program::{End, Program, eventually, ok_if};
 
-/// The namespace of Prometheus.
-const MONITORING: &str = "monitoring";
-
 /// An address of this machine that is not of the loopback interface: kube-apiserver sends no
 /// requests to those.
 fn own_address() -> IpAddr {
@@ -31,39 +28,14 @@ async fn lab() -> (Lab, Proxy) {
     lab.plane.is_changed = true;
     let own = own_address();
     let proxy = Proxy::at(own, &lab.prometheus.url).await;
-    lab.plane.kubectl(&["create", "namespace", MONITORING]);
-    let named = json!({"name": "prometheus", "namespace": MONITORING});
-    lab.plane.apply(&json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": named,
-        "spec": {"ports": [{"port": 9090, "targetPort": proxy.port()}]},
-    }));
-    lab.plane.apply(&json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {"name": "prometheus", "namespace": MONITORING, "labels": {"kubernetes.io/service-name": "prometheus"}},
-        "addressType": "IPv4", "ports": [{"name": "", "port": proxy.port()}],
-        "endpoints": [{
-            "addresses": [own], "conditions": {"ready": true},
-            "targetRef": {"kind": "Pod", "name": "prometheus", "namespace": MONITORING},
-        }],
-    }));
-    // kube-apiserver sends requests to addresses of pods only.
-    lab.plane.apply(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": named,
-        "spec": {"schedulerName": "none", "containers": [{"name": "main", "image": "prometheus"}]},
-    }));
+    let text = include_str!("prometheus.yaml").replace("ADDRESS", &own.to_string());
+    let text = text.replace("PORT", &proxy.port().to_string());
+    lab.plane.apply_yaml(&text);
     let status = json!({"status": {"podIP": own, "podIPs": [{"ip": own}]}});
-    let pod = [
-        "pod",
-        "prometheus",
-        "-n",
-        MONITORING,
-        "--subresource=status",
-    ];
+    let pod = ["pod", "prometheus", "-n", "monitoring"];
+    let pod = [&pod[..], &["--subresource=status"]].concat();
     lab.plane.patch(&pod, &status);
-    lab.stand_in = Some(format!("http://prometheus.{MONITORING}.svc:9090"));
-    lab.server = None;
-    lab.start_server();
-    lab.await_available();
+    lab.read_from("http://prometheus.monitoring.svc:9090".to_owned());
     lab.deploy(2);
     lab.gpus.work(40);
     (lab, proxy)

@@ -6,15 +6,18 @@
 //! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, PODS, SECRET, TEAM};
+use super::workload::arguments;
 use crate::asking::ApiClient;
 use crate::chart::root;
 use crate::controlplane::ControlPlane;
-use crate::program::{eventually, ok_if};
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
 /// A file or folder of `manifests/`.
@@ -43,6 +46,17 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
     plane.patch(&["service", NAME, "-n", HOME], &service);
     let port = json!({"spec": {"service": {"port": port}}});
     plane.patch(&[&["apiservice"], &APISERVICES[..]].concat(), &port);
+}
+
+/// The command of the server with the arguments of the manifests, and with the rights of this
+/// kubeconfig.
+pub(super) fn server(plane: &ControlPlane, account: &Path, config: &Path) -> Command {
+    let deployment = plane.object(&["deploy", NAME, "-n", HOME]);
+    let here = ["--config=", "--secure-port=", "--prometheus-url="];
+    let mut command = Program::command(arguments(&deployment, &here));
+    command.arg("--config").arg(config);
+    command.args(Program::kubeconfig_flags(account));
+    command
 }
 
 #[tokio::test(flavor = "multi_thread")]

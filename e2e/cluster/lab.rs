@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use cluster_state::registration::APISERVICES;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::gpus::{Gpus, Places};
 use super::install;
 use super::installed::Installed;
-use super::workload::{arguments, autoscaler, behavior, condition, deployment};
+use super::workload::{autoscaler, behavior, condition, deployment};
 use crate::asking::ApiClient;
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, listening, ok_if};
@@ -55,7 +56,7 @@ pub(super) struct Lab {
     pub(super) plane: Installed,
     pub(super) prometheus: Store,
     /// The address that the server uses as Prometheus, if it is another one.
-    pub(super) stand_in: Option<String>,
+    stand_in: Option<String>,
     dir: TempDir,
     /// The ServiceAccount's kubeconfig, with the rights of the manifests.
     account: PathBuf,
@@ -109,8 +110,18 @@ impl Lab {
 
     /// Starts the server again with another configuration.
     pub(super) fn reconfigure(&mut self, config: &str) {
-        self.server = None;
         self.write_config(config);
+        self.restart();
+    }
+
+    /// Starts the server again with another Prometheus.
+    pub(super) fn read_from(&mut self, prometheus: String) {
+        self.stand_in = Some(prometheus);
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.server = None;
         self.start_server();
         self.await_available();
     }
@@ -128,14 +139,10 @@ impl Lab {
     /// Another server with the same settings on another port (0: any). It has the
     /// arguments of the manifests, and the ServiceAccount's rights.
     pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
-        let deployment = self.plane.object(&["deploy", NAME, "-n", HOME]);
-        let here = ["--config=", "--secure-port=", "--prometheus-url="];
-        let mut command = Program::command(arguments(&deployment, &here));
+        let mut command = install::server(&self.plane, &self.account, &self.config());
         command.arg(format!("--secure-port={port}"));
-        command.arg("--config").arg(self.config());
         let prometheus = self.stand_in.clone().unwrap_or(self.prometheus.url.clone());
         command.arg("--prometheus-url").arg(prometheus);
-        command.args(Program::kubeconfig_flags(&self.account));
         command.args(flags);
         // The name of a Service is known inside of a cluster only.
         command.env("http_proxy", &self.prometheus.url);
@@ -227,9 +234,3 @@ impl Lab {
             .apply(&autoscaler((TEAM, APP), APP, most, metrics, &behavior));
     }
 }
-
-pub(super) const APISERVICES: [&str; 3] = [
-    "v1beta2.custom.metrics.k8s.io",
-    "v1beta1.custom.metrics.k8s.io",
-    "v1beta1.external.metrics.k8s.io",
-];

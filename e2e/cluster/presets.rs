@@ -1,12 +1,9 @@
 //! The metrics of inference servers by `presets`: a Prometheus scrapes texts recorded
 //! from the servers, as those of real pods.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use serde_json::json;
 
 use super::check_diagnosis::await_finding;
@@ -86,28 +83,10 @@ struct Target {
     text: String,
 }
 
-/// Serves each text at `/INDEX`.
-async fn serve(targets: Arc<Vec<Target>>) -> Stub {
-    Stub::start(move |request: Request<Incoming>| {
-        let index: Option<usize> = request.uri().path()[1..].parse().ok();
-        let target = index.and_then(|index| targets.get(index));
-        let mut response = Response::new(Full::<Bytes>::default());
-        match target {
-            Some(target) => *response.body_mut() = Bytes::from(target.text.clone()).into(),
-            None => *response.status_mut() = StatusCode::NOT_FOUND,
-        }
-        // Prometheus 3 requires a content type.
-        let plain = http::HeaderValue::from_static("text/plain; version=0.0.4");
-        response.headers_mut().insert("content-type", plain);
-        std::future::ready(response)
-    })
-    .await
-}
-
 /// A Prometheus that scrapes the texts besides the GPUs.
 async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Store, Stub) {
-    let targets = Arc::new(targets);
-    let stub = serve(Arc::clone(&targets)).await;
+    let texts = targets.iter().map(|target| target.text.clone()).collect();
+    let stub = Stub::exporting(Ipv4Addr::LOCALHOST.into(), texts).await;
     let address = stub.address;
     let mut config = lab.exporters.scrapes();
     for (index, target) in targets.iter().enumerate() {
@@ -127,13 +106,21 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Store, Stub) {
     (engine, stub)
 }
 
-/// The pods of a Deployment, sorted, once there are as many.
-fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
-    eventually("the pods", PATIENCE, || {
+/// The servers' pods by their Deployments and numbers: `sglang-1`.
+type Pods = BTreeMap<String, String>;
+
+/// Deploys a server, and adds its pods, sorted, once there are as many.
+fn deploy(lab: &Lab, name: &str, replicas: u32, pods: &mut Pods) {
+    let (labels, limits) = (json!({"app": name}), json!({"nvidia.com/gpu": 1}));
+    lab.plane
+        .apply(&deployment((TEAM, name), replicas, &labels, &limits));
+    let found = eventually("the pods", PATIENCE, || {
         let mut names = lab.plane.pods(TEAM);
-        names.retain(|name| name.rsplitn(3, '-').last() == Some(deployment));
-        found_if(names, |names| names.len() == count)
-    })
+        names.retain(|pod| pod.rsplitn(3, '-').last() == Some(name));
+        found_if(names, |names| names.len() == replicas as usize)
+    });
+    let numbered = found.into_iter().zip(0..);
+    pods.extend(numbered.map(|(pod, number)| (format!("{name}-{number}"), pod)));
 }
 
 /// The values of objects of a namespace: `pods/*/vllm_requests_waiting`.
@@ -155,27 +142,24 @@ fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)])
     );
 }
 
-/// The servers' pods: two of vLLM, two of SGLang, one of Triton.
-struct Servers {
-    vllm: Vec<String>,
-    sglang: Vec<String>,
-    triton: Vec<String>,
+/// Waits until the values are those of `presets.txt`.
+fn await_all_values(lab: &Lab, pods: &Pods) {
+    let lines = include_str!("presets.txt").lines();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let line = line.replace("POOLS", "inferencepools.inference.networking.k8s.io");
+        let mut words = line.split(' ');
+        let (namespace, path) = (words.next().unwrap(), words.next().unwrap());
+        let wanted = words.map(|word| {
+            let (object, value) = word.split_once('=').unwrap();
+            (pods.get(object).map_or(object, String::as_str), value)
+        });
+        let wanted: Vec<(&str, &str)> = wanted.collect();
+        await_values(lab, namespace, path, &wanted);
+    }
 }
 
-/// Deploys the servers. Returns their pods, and what there is to scrape of them and of
-/// endpoint pickers.
-fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
-    lab.deploy(2);
-    for (name, replicas) in [("sglang", 2), ("triton", 1)] {
-        let (labels, limits) = (json!({"app": name}), json!({"nvidia.com/gpu": 1}));
-        lab.plane
-            .apply(&deployment((TEAM, name), replicas, &labels, &limits));
-    }
-    let servers = Servers {
-        vllm: pods(lab, APP, 2),
-        sglang: pods(lab, "sglang", 2),
-        triton: pods(lab, "triton", 1),
-    };
+/// What there is to scrape of the servers and of endpoint pickers.
+fn targets(pods: &Pods) -> Vec<Target> {
     let old = [
         ("vllm:num_requests_waiting", "3"),
         ("vllm:num_requests_running", "2"),
@@ -199,26 +183,25 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
         text,
     };
     let named = AMD.replace("NAMESPACE", TEAM);
-    let amd = named.replace("POD", &servers.triton[0]);
-    let targets = vec![
+    let amd = named.replace("POD", &pods["triton-0"]);
+    vec![
         Target {
             labels: FURTHER_LABELS,
             ..target(TEAM, "exporter", amd)
         },
-        target(TEAM, &servers.vllm[0], with(VLLM_OLD, &old)),
-        target(TEAM, &servers.vllm[1], of_ray),
-        target(TEAM, &servers.sglang[0], SGLANG.to_owned()),
+        target(TEAM, &pods["infer-0"], with(VLLM_OLD, &old)),
+        target(TEAM, &pods["infer-1"], of_ray),
+        target(TEAM, &pods["sglang-0"], SGLANG.to_owned()),
         Target {
             labels: OLD_LABELS,
-            ..target(TEAM, &servers.sglang[1], ranks)
+            ..target(TEAM, &pods["sglang-1"], ranks)
         },
-        target(TEAM, &servers.triton[0], with(TRITON, &pending)),
+        target(TEAM, &pods["triton-0"], with(TRITON, &pending)),
         target(TEAM, "frontend", DYNAMO.to_owned()),
         target(TEAM, "picker", PICKER.to_owned() + FLOW_CONTROL),
         target("default", "picker", PICKER_OLD.to_owned()),
         target("kube-system", "picker", with(PICKER_OLD, &none_ready)),
-    ];
-    (servers, targets)
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,16 +209,16 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let mut lab = Lab::start().await;
     let pools = root().join("e2e/presets/inferencepools.yaml");
     lab.plane.run(&format!("apply -f {}", pools.display()));
-    let (servers, targets) = deploy(&lab);
-    let (engine, _stub) = prometheus(&lab, targets).await;
-    lab.stand_in = Some(engine.url.clone());
+    let mut pods = Pods::new();
+    for (name, replicas) in [(APP, 2), ("sglang", 2), ("triton", 1)] {
+        deploy(&lab, name, replicas, &mut pods);
+    }
+    let (engine, _stub) = prometheus(&lab, targets(&pods)).await;
     let (_, rules) = AMD_RULES.split_once("rules:\n").unwrap();
     let external = operators::block("externalRules:");
-    lab.reconfigure(&format!("{CONFIG}{PRESETS}{rules}{external}"));
-    of_vllm(&lab, &servers);
-    of_sglang_and_triton(&lab, &servers);
-    of_amd(&lab, &servers.triton[0]);
-    of_pools(&lab);
+    lab.write_config(&format!("{CONFIG}{PRESETS}{rules}{external}"));
+    lab.read_from(engine.url.clone());
+    await_all_values(&lab, &pods);
     keys_of_gpu_metrics_are_refused(&lab);
 
     // Seven requests wait for two pods, whose GPUs have little to do.
@@ -257,8 +240,8 @@ async fn a_preset_without_series_names_another_spelling(lab: &mut Lab) {
         text,
     };
     let (engine, _stub) = prometheus(lab, vec![target]).await;
-    lab.stand_in = Some(engine.url.clone());
-    lab.reconfigure(&format!("{CONFIG}presets: [vllm]\n"));
+    lab.write_config(&format!("{CONFIG}presets: [vllm]\n"));
+    lab.read_from(engine.url.clone());
     let why = "presets.vllm[0].seriesQuery: Prometheus has no such series; \
                proxy_vllm_num_requests_waiting exists";
     let client = lab.plane.client();
@@ -280,24 +263,6 @@ async fn a_preset_without_series_names_another_spelling(lab: &mut Lab) {
     assert_eq!(log.matches(why).count(), 1, "{log}");
 }
 
-fn of_vllm(lab: &Lab, servers: &Servers) {
-    let [old, new] = &servers.vllm[..] else {
-        panic!("{:?}", servers.vllm)
-    };
-    for (metric, of_pods, of_all) in [
-        ("vllm_requests_waiting", ["3", "4"], "7"),
-        ("vllm_kv_cache_usage", ["500m", "250m"], "375m"),
-    ] {
-        let wanted = [(&**old, of_pods[0]), (&**new, of_pods[1])];
-        await_values(lab, TEAM, &format!("pods/*/{metric}"), &wanted);
-        let of_namespace = format!("metrics/{metric}");
-        await_values(lab, TEAM, &of_namespace, &[(TEAM, of_all)]);
-    }
-    // The rule of the file takes precedence over the preset.
-    let wanted = [(&**old, "200"), (&**new, "800")];
-    await_values(lab, TEAM, "pods/*/vllm_requests_running", &wanted);
-}
-
 fn keys_of_gpu_metrics_are_refused(lab: &Lab) {
     let client = lab.plane.client();
     let of = |metric: &str| {
@@ -312,60 +277,4 @@ fn keys_of_gpu_metrics_are_refused(lab: &Lab) {
     // Triton's series have the label.
     let none = of("triton_requests_waiting?metricLabelSelector=model%3Dno-such");
     assert!(none.unwrap().is_empty());
-}
-
-fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {
-    let [loaded, ranks] = &servers.sglang[..] else {
-        panic!("{:?}", servers.sglang)
-    };
-    let all = |metric: &str, wanted: &[(&str, &str)]| {
-        await_values(lab, TEAM, &format!("pods/*/{metric}"), wanted);
-    };
-    all("sglang_requests_waiting", &[(loaded, "2826"), (ranks, "7")]);
-    all("sglang_requests_running", &[(loaded, "162")]);
-    all(
-        "sglang_kv_cache_usage",
-        &[(loaded, "280m"), (ranks, "500m")],
-    );
-    // Pods are told apart by their label; the namespace of both spellings has no sum of a part.
-    let sum = "metrics/sglang_requests_waiting";
-    await_values(lab, TEAM, sum, &[]);
-    let triton = &*servers.triton[0];
-    all("triton_requests_waiting", &[(triton, "4")]);
-    all("triton_requests_running", &[(triton, "1")]);
-    all("triton_kv_cache_usage", &[(triton, "488m")]);
-}
-
-fn of_amd(lab: &Lab, pod: &str) {
-    for (metric, value) in [
-        ("utilization", "60"),
-        ("memory_utilization", "25"),
-        ("memory_used", "21504"),
-    ] {
-        let path = format!("pods/*/amd_gpu_{metric}");
-        await_values(lab, TEAM, &path, &[(pod, value)]);
-    }
-}
-
-fn of_pools(lab: &Lab) {
-    for (namespace, metric, wanted) in [
-        (TEAM, "requests_waiting", Some("2")),
-        (TEAM, "requests_running", Some("2500m")),
-        (TEAM, "kv_cache_usage", Some("300m")),
-        (TEAM, "requests_held", Some("5")),
-        (TEAM, "saturation", Some("700m")),
-        (TEAM, "tokens_in_flight", Some("180")),
-        ("default", "requests_held", None),
-        ("default", "requests_waiting", Some("2")),
-        ("default", "requests_running", None),
-        ("default", "kv_cache_usage", Some("300m")),
-        // Without a ready pod the picker repeats old numbers.
-        ("kube-system", "requests_waiting", None),
-        ("kube-system", "kv_cache_usage", None),
-    ] {
-        let pools = "inferencepools.inference.networking.k8s.io";
-        let path = format!("{pools}/p1/inference_pool_{metric}");
-        let wanted: Vec<_> = wanted.into_iter().map(|value| ("p1", value)).collect();
-        await_values(lab, namespace, &path, &wanted);
-    }
 }

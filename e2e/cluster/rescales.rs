@@ -70,84 +70,82 @@ async fn objects(api: &ApiClient, path: &str) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
-/// What kube-state-metrics exposes of the objects now.
-async fn exposed(api: ApiClient) -> Response<Full<Bytes>> {
-    let of = |group: &str, kind: &str| format!("/apis/{group}/namespaces/{TEAM}/{kind}");
-    let mut out = String::new();
-    let mut line = |name: &str, labels: &str, value: f64| {
-        writeln!(out, "kube_{name}{{namespace=\"{TEAM}\",{labels}}} {value}").unwrap();
-    };
-    for it in objects(&api, &of("apps/v1", "deployments")).await {
-        let labels = format!("deployment={}", it["metadata"]["name"]);
-        let number = |path: &str| it.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
-        line(
-            "deployment_spec_replicas",
-            &labels,
-            number("/spec/replicas"),
-        );
-        line(
-            "deployment_status_replicas_ready",
-            &labels,
-            number("/status/readyReplicas"),
-        );
-    }
-    for it in objects(&api, &of("autoscaling/v2", "horizontalpodautoscalers")).await {
-        let labels = format!("horizontalpodautoscaler={}", it["metadata"]["name"]);
-        let mut of = |name: &str, more: &str, value: f64| {
-            line(
-                &format!("horizontalpodautoscaler_{name}"),
-                &format!("{labels}{more}"),
-                value,
-            );
-        };
-        for (name, path) in [
+/// The name of a number, and its path in the object.
+type Number = (&'static str, &'static str);
+
+/// The numbers of objects that kube-state-metrics exposes, by the kind.
+const NUMBERS: [(&str, &str, &[Number]); 2] = [
+    (
+        "/apis/apps/v1/namespaces/team/deployments",
+        "deployment",
+        &[
+            ("spec_replicas", "/spec/replicas"),
+            ("status_replicas_ready", "/status/readyReplicas"),
+        ],
+    ),
+    (
+        "/apis/autoscaling/v2/namespaces/team/horizontalpodautoscalers",
+        "horizontalpodautoscaler",
+        &[
             ("spec_min_replicas", "/spec/minReplicas"),
             ("spec_max_replicas", "/spec/maxReplicas"),
             ("status_current_replicas", "/status/currentReplicas"),
             ("status_desired_replicas", "/status/desiredReplicas"),
-        ] {
-            of(
-                name,
-                "",
-                it.pointer(path).and_then(Value::as_f64).unwrap_or(0.0),
-            );
-        }
-        for condition in it["status"]["conditions"].as_array().into_iter().flatten() {
-            for status in ["true", "false", "unknown"] {
-                let is = condition["status"]
-                    .as_str()
-                    .unwrap()
-                    .eq_ignore_ascii_case(status);
-                let more = format!(",condition={},status=\"{status}\"", condition["type"]);
-                of("status_condition", &more, f64::from(u8::from(is)));
+        ],
+    ),
+];
+
+/// What kube-state-metrics exposes of the objects now.
+async fn exposed(api: ApiClient) -> Response<Full<Bytes>> {
+    let mut out = String::new();
+    for (path, kind, numbers) in NUMBERS {
+        for object in objects(&api, path).await {
+            let mut line = |name: &str, labels: &str, value: f64| {
+                let of = format!("namespace=\"{TEAM}\",{kind}={}", object["metadata"]["name"]);
+                writeln!(out, "kube_{kind}_{name}{{{of}{labels}}} {value}").unwrap();
+            };
+            for (name, path) in numbers {
+                let number = object.pointer(path).and_then(Value::as_f64);
+                line(name, "", number.unwrap_or(0.0));
             }
-        }
-        for (name, path, field) in [
-            ("spec_target_metric", "/spec/metrics", "target"),
-            ("status_target_metric", "/status/currentMetrics", "current"),
-        ] {
-            for metric in it
-                .pointer(path)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-            {
-                let kind = metric["type"].as_str().unwrap().to_lowercase();
-                let metric = &metric[&kind];
-                for (form, key) in [("value", "value"), ("average", "averageValue")] {
-                    let value = metric[field][key].as_str().and_then(parse_milli);
-                    let more = format!(
-                        ",metric_name={},metric_target_type=\"{form}\"",
-                        metric["metric"]["name"]
-                    );
-                    value
-                        .into_iter()
-                        .for_each(|it| of(name, &more, it as f64 / 1000.0));
-                }
+            if kind == "horizontalpodautoscaler" {
+                status(&object, line);
             }
         }
     }
     Response::new(Full::from(out))
+}
+
+/// The conditions, targets and values of an autoscaler.
+fn status(hpa: &Value, mut line: impl FnMut(&str, &str, f64)) {
+    let list = |path: &str| {
+        hpa.pointer(path)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    for condition in list("/status/conditions") {
+        for status in ["True", "False", "Unknown"] {
+            let (kind, is) = (&condition["type"], condition["status"] == status);
+            let labels = format!(",condition={kind},status=\"{}\"", status.to_lowercase());
+            line("status_condition", &labels, f64::from(u8::from(is)));
+        }
+    }
+    for (name, path, field) in [
+        ("spec_target_metric", "/spec/metrics", "target"),
+        ("status_target_metric", "/status/currentMetrics", "current"),
+    ] {
+        for metric in list(path) {
+            let metric = &metric[metric["type"].as_str().unwrap().to_lowercase()];
+            for (form, key) in [("value", "value"), ("average", "averageValue")] {
+                if let Some(milli) = metric[field][key].as_str().and_then(parse_milli) {
+                    let name_of = &metric["metric"]["name"];
+                    let labels = format!(",metric_name={name_of},metric_target_type=\"{form}\"");
+                    line(name, &labels, milli as f64 / 1000.0);
+                }
+            }
+        }
+    }
 }
 
 /// Size and reason of each rescale, as the controller's events say.

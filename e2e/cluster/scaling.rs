@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::check::verdicts;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{condition, on_pods};
 use crate::program::{eventually, ok_if};
@@ -110,6 +111,11 @@ async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     lab.gpus.work(90);
     lab.await_replicas(4);
     scaler.await_seen("90");
+    let held = ["At its maximum: has 4, wants 8"];
+    eventually("the verdict", PATIENCE, || {
+        let found = verdicts(&lab);
+        ok_if(found == held, &found)
+    });
     lab.gpus.work(0);
     lab.await_replicas(1);
     lab.await_answer(&path, one);

@@ -66,8 +66,8 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     lab.gpus.work(20);
     // The search for the rule's series finds some at once.
     await_value(&reader, &gpu_metric(), "20").await;
-    lab.stand_in = Some(proxy.url());
-    lab.reconfigure(CONFIG);
+    lab.write_config(CONFIG);
+    lab.read_from(proxy.url());
     let lab = lab;
     await_value(&reader, &gpu_metric(), "20").await;
     await_value(&reader, &rule_metric("instance!=1"), "1").await;

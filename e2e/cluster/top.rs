@@ -1,13 +1,12 @@
 //! `kubectl top` and an autoscaler on CPU, through kube-apiserver: resource
 //! metrics by `resourceRules`, whose queries a real Prometheus answers.
 
+use cluster_state::registration::RESOURCE_APISERVICES;
 use serde_json::json;
 
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
 use crate::program::{eventually, ok_if};
-
-const APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
 /// A node of the simulator; the first pod holds its first GPU.
 const NODE: &str = "gpu-node-00000";
@@ -39,10 +38,12 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     lab.plane
         .kubectl(&["apply", "-f", &manifest("optional/resource-metrics.yaml")]);
     let port = json!({"spec": {"service": {"port": lab.port}}});
-    lab.plane
-        .patch(&[&["apiservice"], &APISERVICES[..]].concat(), &port);
+    lab.plane.patch(
+        &[&["apiservice"], &RESOURCE_APISERVICES[..]].concat(),
+        &port,
+    );
     lab.reconfigure(CONFIG);
-    for name in APISERVICES {
+    for name in RESOURCE_APISERVICES {
         eventually(name, PATIENCE, || lab.unavailable(name).map_or(Ok(()), Err));
     }
     lab.plane.apply(&json!({

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::check::of_code;
-use super::explaining::verdicts;
+use super::check::{of_code, verdicts};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, condition, external, on_object, on_pods, target};
 use crate::program::{eventually, ok_if};
@@ -90,7 +89,7 @@ fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
     lab.await_replicas(0);
     await_condition(lab, "ScaledToZero", "True", "ScaledToZero");
     assert_eq!(gm509(lab), [""; 0]);
-    assert_eq!(verdicts(lab, APP), ["Scaled to zero, waits for load"]);
+    assert_eq!(verdicts(lab), ["Scaled to zero, waits for load"]);
     lab.gpus.work(40);
     lab.await_replicas(2);
     await_condition(lab, "ScaledToZero", "False", "NotScaledToZero");
@@ -106,10 +105,7 @@ fn zero_by_hand_stays(lab: &Lab, metric: &Value) {
     lab.await_replicas(2);
     scale(lab, 0);
     await_condition(lab, "ScalingActive", "False", "ScalingDisabled");
-    assert_eq!(
-        verdicts(lab, APP),
-        ["Switched off: its target has 0 replicas"]
-    );
+    assert_eq!(verdicts(lab), ["Switched off: its target has 0 replicas"]);
     assert_eq!(gm509(lab), ["warning"]);
     assert_eq!(lab.replicas(), 0);
     end(lab);

@@ -51,9 +51,13 @@ impl ControlPlane {
 
     /// Applies an object, or a list of them, as the administrator.
     pub(crate) fn apply(&self, object: &Value) {
-        let arguments = ["apply", "--filename=-"];
-        self.tell(&self.kubeconfig, &arguments, &object.to_string())
-            .unwrap_or_else(|said| panic!("kubectl apply {object}: {said}"));
+        self.apply_yaml(&object.to_string());
+    }
+
+    /// Applies objects in YAML as the administrator.
+    pub(crate) fn apply_yaml(&self, text: &str) {
+        self.tell(&self.kubeconfig, &["apply", "--filename=-"], text)
+            .unwrap_or_else(|said| panic!("kubectl apply {text}: {said}"));
     }
 
     /// Merges a change into objects of one kind, or into `KIND/NAME`s.
