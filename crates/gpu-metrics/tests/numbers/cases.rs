@@ -2,7 +2,7 @@
 
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
-use super::polled;
+use super::polled::{self, Part};
 use super::scene::{ZERO, policy};
 use super::situations;
 use apimachinery::time::Timestamp;
@@ -33,8 +33,12 @@ fn check(are_polled: bool) {
         }
         false => notation::check((fact, &lines), &policy(50), |case, values| {
             // Samples that arrive after later ones, and twice, change nothing.
-            let orders: [&[usize]; 3] = [&[1], &[3, 1], &[5, 2, 1]];
-            let answers = orders.map(|every| Answers::new(polled::in_turn(case, every)));
+            let orders: [&[Part]; 3] = [
+                &[|_| true],
+                &[|place| place % 3 == 0, |place| place % 3 > 0],
+                &[|place| place < 2, |place| place > 2, |place| place > 0],
+            ];
+            let answers = orders.map(|parts| Answers::new(polled::in_parts(case, parts)));
             let unmet = answers.iter().map(|answers| {
                 let unmet = values.iter().filter_map(|value| compare(answers, value));
                 unmet.collect::<Vec<_>>()

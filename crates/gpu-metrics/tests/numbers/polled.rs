@@ -13,6 +13,9 @@ use gpu_metrics::snapshot::Snapshot;
 /// The time between polls, seconds.
 pub(super) const POLL: usize = 5;
 
+/// Whether a read has the sample at this place before the last one.
+pub(super) type Part = fn(usize) -> bool;
+
 /// A replica that has started.
 pub(super) struct Replica<'a> {
     pub(super) case: &'a Case<'a>,
@@ -52,21 +55,22 @@ impl<'a> Replica<'a> {
             let is_refused = self.case.store.iter().any(|it| it.refuses(signal, secs));
             if !is_refused && self.scene.pipeline.is_wanted(signal, now) {
                 let from = now - self.scene.pipeline.range(signal, now);
-                self.take(signal, from, now, 1);
+                self.take(signal, from, now, |_| true);
             }
         }
     }
 
-    /// Reads the last sample of each series and every so many before it, from a time on.
-    fn take(&mut self, signal: SignalId, from: Timestamp, now: Timestamp, every: usize) {
+    /// Reads samples from a time on, chosen by their place before the last one of their series.
+    fn take(&mut self, signal: SignalId, from: Timestamp, now: Timestamp, part: Part) {
         let mut batch = Batch::new(signal);
         for series in self.case.series.iter().filter(|it| it.signal == signal) {
-            let arrived = series.arrived(now).iter().rev().step_by(every);
-            let samples = arrived.map(|it| it.sample).filter(|it| it.at > from);
-            let samples: Vec<Sample> = samples.collect();
+            let arrived = series.arrived(now);
+            let places = (0..arrived.len()).rev().filter(|place| part(*place));
+            let samples = places.map(|place| arrived[arrived.len() - 1 - place].sample);
+            let samples: Vec<Sample> = samples.filter(|it| it.at > from).collect();
             if !samples.is_empty() || series.samples.is_empty() {
                 batch.begin_series(series.key, &series.text);
-                samples.into_iter().rev().for_each(|it| batch.push(it));
+                samples.into_iter().for_each(|it| batch.push(it));
             }
         }
         self.scene.pipeline.take(&batch, now);
@@ -75,20 +79,20 @@ impl<'a> Replica<'a> {
 
 /// Reads the series of a case once, at the time of their last sample.
 pub(super) fn once(case: &Case<'_>) -> Snapshot {
-    in_turn(case, &[1])
+    in_parts(case, &[|_| true])
 }
 
-/// Reads at that time at first every so many samples of each series, then further ones.
-pub(super) fn in_turn(case: &Case<'_>, every: &[usize]) -> Snapshot {
+/// Reads at that time one part of the samples of each series after another.
+pub(super) fn in_parts(case: &Case<'_>, parts: &[Part]) -> Snapshot {
     let mut replica = Replica::new(case, -1e6);
     let all = case.series.iter().flat_map(|series| &series.samples);
     let last = all.map(|it| it.arrives).max().unwrap_or(at(0.0));
     let now = case.now.unwrap_or(last + Duration::from_secs(1));
     let read = last.min(now);
     let from = read - replica.scene.pipeline.range(SignalId::MEM_COPY_UTIL, read);
-    for every in every {
+    for part in parts {
         for signal in replica.signals.clone() {
-            replica.take(signal, from, read, *every);
+            replica.take(signal, from, read, *part);
         }
     }
     replica.scene.inventory = Arc::new(case.cluster(0.0, -1e6));
