@@ -1,56 +1,15 @@
+//! Discovery of other configurations than that of `exchanges/discovery.txt`.
+
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use super::*;
 
-#[tokio::test]
-async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {
-    let (server, fixture) = server().await;
-    fixture.fail();
-    for (path, version) in [(V1, "v1beta1"), (V2, "v1beta2")] {
-        let began = Instant::now();
-        let answer = server.get(path).await;
-        assert!(began.elapsed() < Duration::from_secs(1));
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("content-type"), Some("application/json"));
-        let body = answer.json();
-        assert_eq!(body["kind"], "APIResourceList");
-        assert_eq!(body["apiVersion"], "v1");
-        assert_eq!(body["server"], "gpu-metrics-apiserver");
-        let group_version = format!("custom.metrics.k8s.io/{version}");
-        assert_eq!(body["groupVersion"], group_version);
-    }
-    assert_eq!(fixture.times_asked(), 0);
-}
+/// The Accept header of kube-apiserver 1.30 to 1.36.
+const BOTH: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-#[tokio::test]
-async fn s002_external_metrics_are_listed() {
-    let (server, _) = server().await;
-    let body = server.get(EXT).await.json();
-    assert_eq!(body["groupVersion"], "external.metrics.k8s.io/v1beta1");
-    assert_eq!(body["server"], "gpu-metrics-apiserver");
-    assert_eq!(
-        body["resources"],
-        serde_json::json!([{"name": "Queue_Depth", "singularName": "", "namespaced": true,
-            "kind": "ExternalMetricValueList", "verbs": ["get"]}])
-    );
-}
-
-#[tokio::test]
-async fn s003_every_entry_is_complete_and_has_only_the_verb_get() {
-    let (server, _) = server().await;
-    for path in [V1, V2, EXT] {
-        let body = server.get(path).await.json();
-        let resources = body["resources"].as_array().unwrap().clone();
-        assert!(!resources.is_empty());
-        for entry in resources {
-            assert!(entry["name"].is_string(), "{entry}");
-            assert!(entry["singularName"].is_string(), "{entry}");
-            assert!(entry["namespaced"].is_boolean(), "{entry}");
-            assert!(entry["kind"].is_string(), "{entry}");
-            assert_eq!(entry["verbs"], serde_json::json!(["get"]));
-        }
-    }
+async fn ask(server: &TestServer) -> TestResponse {
+    server.send("GET", "/apis", &[("Accept", BOTH)]).await
 }
 
 #[tokio::test]
@@ -84,30 +43,59 @@ async fn s005_ten_answers_and_two_replicas_list_in_one_order() {
 }
 
 #[tokio::test]
-async fn s006_the_group_list_has_all_versions_and_the_preferred_one() {
+async fn s009_a_known_tag_gets_304_until_the_configuration_changes() {
     let (server, _) = server().await;
-    let body = server.get("/apis").await.json();
-    let version = |group: &str, version: &str| serde_json::json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    let (custom, external) = ("custom.metrics.k8s.io", "external.metrics.k8s.io");
-    assert_eq!(
-        body,
-        serde_json::json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [
-            {"name": custom, "versions": [version(custom, "v1beta2"), version(custom, "v1beta1")],
-             "preferredVersion": version(custom, "v1beta2")},
-            {"name": external, "versions": [version(external, "v1beta1")],
-             "preferredVersion": version(external, "v1beta1")}]})
-    );
+    let etag = |answer: &TestResponse| answer.header("etag").unwrap().to_owned();
+    let first = ask(&server).await;
+    let tag = etag(&first);
+    assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2);
+    let known = [("Accept", BOTH), ("If-None-Match", tag.as_str())];
+    let answer = server.send("GET", "/apis", &known).await;
+    assert_eq!((answer.status, answer.body.len()), (304, 0));
+    assert_eq!(etag(&answer), tag);
+    assert_eq!(answer.header("location"), None);
+
+    // Another replica, whose provider lists metrics in another order, has the same document.
+    let replica = changed(|fixture| fixture.custom.reverse()).await;
+    assert_eq!(etag(&ask(&replica).await), tag);
+
+    let more = changed(|fixture| fixture.external_names.push("another".into())).await;
+    let answer = more.send("GET", "/apis", &known).await;
+    assert_eq!(answer.status, 200);
+    assert_ne!(etag(&answer), tag);
 }
 
 #[tokio::test]
-async fn s015_a_trailing_slash_changes_nothing() {
-    let (server, _) = server().await;
-    for path in ["/apis", V1, V2, EXT] {
-        let plain = server.get(path).await;
-        let slashed = server.get(&format!("{path}/")).await;
-        assert_eq!((plain.status, slashed.status), (200, 200), "{path}");
-        assert_eq!(plain.body, slashed.body, "{path}");
-    }
+async fn a_resource_with_the_prefix_of_another_is_listed_once() {
+    let server = changed(|fixture| {
+        let pods = fixture.custom[3].clone();
+        for (resource, metric) in [("pods-x.example.com", "m"), ("pods", "a"), ("pods", "z")] {
+            let mut metric_of = pods.clone();
+            (metric_of.resource, metric_of.metric) = (resource.into(), metric.into());
+            fixture.custom.push(metric_of);
+        }
+    })
+    .await;
+    let body = ask(&server).await.json();
+    let text = |of: &Json| of.as_str().unwrap().to_owned();
+    let list = |of: &Json| of.as_array().unwrap().clone().into_iter();
+    let listed = list(&body["items"][0]["versions"][0]["resources"]).map(|it| {
+        let metrics = list(&it["subresources"]).map(|sub| text(&sub["subresource"]));
+        (text(&it["resource"]), metrics.collect::<String>())
+    });
+    let mut listed: Vec<_> = listed.collect();
+    listed.sort_unstable();
+    let wanted = [
+        ("deployments.apps", "m"),
+        ("namespaces", "m"),
+        ("nodes", "m"),
+        ("pods", "amz"),
+        ("pods-x.example.com", "m"),
+    ];
+    assert_eq!(
+        listed,
+        wanted.map(|(one, two)| (one.to_owned(), two.to_owned()))
+    );
 }
 
 #[tokio::test]
@@ -123,16 +111,4 @@ async fn a_group_without_metrics_is_served_without_resources() {
     assert!(resources.is_none_or(Vec::is_empty), "{all}");
     let paths = server.get("/openapi/v3").await.json()["paths"].clone();
     assert_eq!(paths.as_object().unwrap().len(), 3);
-}
-
-#[tokio::test]
-async fn s051_discovery_is_json_also_for_clients_that_prefer_protobuf() {
-    let (server, _) = server().await;
-    for target in [V2, "/apis"] {
-        let wish = format!("{PROTOBUF}, */*");
-        let answer = server.send("GET", target, &[("Accept", &wish)]).await;
-        assert_eq!(answer.header("content-type"), Some("application/json"));
-        let answer = server.send("GET", target, &[("Accept", PROTOBUF)]).await;
-        assert_eq!(answer.status, 406);
-    }
 }

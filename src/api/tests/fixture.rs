@@ -140,9 +140,9 @@ impl Fixture {
         }
     }
 
-    /// Makes the backend unavailable.
-    pub(super) fn fail(&self) {
-        self.ready.store(false, Ordering::SeqCst);
+    /// Makes the backend unavailable, or available again.
+    pub(super) fn fail(&self, fails: bool) {
+        self.ready.store(!fails, Ordering::SeqCst);
     }
 
     pub(super) fn times_asked(&self) -> usize {

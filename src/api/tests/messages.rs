@@ -5,7 +5,6 @@ use serde::Serialize;
 use aggregated_apiserver::api::status::ListMeta;
 
 use crate::api::messages::{ExternalMetricValue, MetricValueV1Beta1, MetricValueV1Beta2};
-use crate::api::usage::PodMetrics;
 
 /// `runtime.Unknown`: the envelope behind the four magic bytes.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -51,12 +50,4 @@ pub(super) struct ExternalList {
     metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
     items: Vec<ExternalMetricValue>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(super) struct PodMetricsList {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) items: Vec<PodMetrics>,
 }

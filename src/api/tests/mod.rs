@@ -1,18 +1,12 @@
-//! The API over real TLS connections. A test whose name begins with a number checks that
-//! statement of `statements.md`.
+//! The API over real TLS connections. A test whose name begins with a number, and a section of
+//! `exchanges/*.txt` with that number, checks that statement of `statements.md`.
 
-mod aggregated;
-mod conformance;
 mod discovery;
 mod fixture;
 mod messages;
-mod negotiation;
 mod openapi;
 mod operation;
-mod parameters;
 mod paths;
-mod robustness;
-mod routing;
 mod security;
 mod usage;
 mod values;
@@ -53,30 +47,11 @@ async fn get(server: &TestServer, target: &str) -> TestResponse {
     server.get(&format!("{V2}/{target}")).await
 }
 
-/// The answer to a request for pods of the namespace `ns`.
-async fn pods(server: &TestServer, target: &str) -> TestResponse {
-    get(server, &format!("namespaces/ns/pods/{target}")).await
-}
-
-/// The code of the `Status` that is the answer to a request below a path.
-async fn refusal(server: &TestServer, base: &str, target: &str) -> Json {
-    status(&server.get(&format!("{base}/{target}")).await)["code"].take()
-}
-
 /// A server of another fixture.
 async fn changed(change: impl FnOnce(&mut Fixture)) -> TestServer {
     let mut fixture = Fixture::new();
     change(&mut fixture);
     TestServer::start(open(&api(&Arc::new(fixture)))).await
-}
-
-/// The names of the described objects of a list.
-fn names(answer: &TestResponse) -> Vec<String> {
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let list = answer.json();
-    let items = list["items"].as_array().unwrap().iter();
-    let names = items.map(|item| item["describedObject"]["name"].as_str().unwrap().to_owned());
-    names.collect()
 }
 
 /// Checks that an answer is a `Status` and returns it.

@@ -2,10 +2,9 @@
 //! records reviews.
 
 mod any_path;
-mod attributes;
 mod authorization;
 mod certificates;
-mod devices;
+mod exchanges;
 mod floods;
 mod headers;
 mod limits;
@@ -71,6 +70,8 @@ struct Served {
 struct Scene {
     clients: CertificateAuthority,
     proxies: CertificateAuthority,
+    /// No server trusts it.
+    foreign: CertificateAuthority,
     trust: Arc<TrustStore>,
     reviewer: Arc<FakeReviewer>,
     counters: Arc<Counters>,
@@ -79,6 +80,7 @@ struct Scene {
     served: Arc<Mutex<Vec<Served>>>,
     /// How many seconds the server's clock is ahead.
     ahead: Arc<AtomicU64>,
+    router: Router,
     server: TestServer,
 }
 
@@ -132,16 +134,20 @@ impl Scene {
 
     /// A server that has no authorities yet.
     async fn unloaded(settings: SecuritySettings) -> Self {
+        let fixture = Arc::new(Fixture::new());
+        let api = Api::new(fixture.clone(), || NOW, Telemetry::new().unwrap());
+        Self::of(&api, fixture, settings).await
+    }
+
+    /// A server of this API, which has no authorities yet.
+    async fn of(api: &Arc<Api>, fixture: Arc<Fixture>, settings: SecuritySettings) -> Self {
         let trust = Arc::new(TrustStore::default());
         let reviewer = Arc::new(FakeReviewer::new());
-        let fixture = Arc::new(Fixture::new());
         let served = Arc::new(Mutex::new(Vec::new()));
         let ahead = Arc::new(AtomicU64::new(0));
-        let telemetry = Telemetry::new().unwrap();
-        let api = Api::new(fixture.clone(), || NOW, telemetry.clone());
         let counters = Arc::clone(&api.counters);
         let recorded = served.clone();
-        let routes = router::routes(&api).layer(from_fn(move |request: Request, next: Next| {
+        let routes = router::routes(api).layer(from_fn(move |request: Request, next: Next| {
             record(request, recorded.clone(), next)
         }));
         let late = ahead.clone();
@@ -153,18 +159,20 @@ impl Scene {
             settings,
             &counters,
         );
-        let service = into_service(router::secured(routes, &api, &Arc::new(security)));
+        let router = router::secured(routes, api, &Arc::new(security));
         Self {
             clients: authority("clients"),
             proxies: authority("proxies"),
+            foreign: authority("foreign"),
             trust,
             reviewer,
             counters,
             fixture,
-            telemetry,
+            telemetry: api.telemetry.clone(),
             served,
             ahead,
-            server: TestServer::start(service).await,
+            server: TestServer::start(into_service(router.clone())).await,
+            router,
         }
     }
 
@@ -285,8 +293,4 @@ fn refused(answer: &TestResponse, code: u16) -> String {
     let body = status(answer);
     assert_eq!(answer.status, code, "{body}");
     body["message"].as_str().unwrap().to_owned()
-}
-
-fn strings(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
 }

@@ -1,5 +1,4 @@
 use super::*;
-use aggregated_apiserver::testing::authority::ClientCertificates as _;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::log::logging;
 
@@ -34,63 +33,6 @@ async fn s069_concurrent_requests_with_a_token_cause_one_review() {
     assert_eq!(bearer(&scene, "good").await.status, 200);
     assert_eq!(scene.reviewer.tokens_asked().len(), 1);
     assert_eq!(scene.counters.tokens.allowed.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn s070_an_invalid_token_is_refused_and_other_schemes_are_anonymous() {
-    let scene = Scene::new().await;
-    for token in ["wrong", "expired extra words", "ümlaut"] {
-        assert_eq!(refused(&bearer(&scene, token).await, 401), "Unauthorized");
-    }
-    // A refusal is cached too.
-    refused(&bearer(&scene, "wrong").await, 401);
-    let asked = scene.reviewer.tokens_asked();
-    assert_eq!(asked.len(), 3);
-    assert_eq!(asked[1], "expired");
-    scene.reviewer.token_is("nameless", "");
-    refused(&bearer(&scene, "nameless").await, 401);
-    scene.reviewer.token_is("good", "bob");
-    for value in ["bEARER good", "Bearer good more words"] {
-        let answer = scene.direct(VALUES, &[("Authorization", value)]).await;
-        assert_eq!(answer.status, 200, "{value}");
-    }
-    let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ");
-    let request = [head.as_bytes(), b"\xff\r\n\r\n"].concat();
-    refused(&scene.server.raw(&request).await, 401);
-    for value in [
-        "Bearer ",
-        "Bearer  good",
-        "Bearer",
-        "Basic Ym9iOmJvYg==",
-        "nonsense",
-        "",
-    ] {
-        let answer = scene.direct(VALUES, &[("Authorization", value)]).await;
-        refused(&answer, 403);
-        assert_eq!(scene.reviewed(), Identity::anonymous(), "{value:?}");
-    }
-    let protocol = "base64url.bearer.authorization.k8s.io.Z29vZA";
-    let socket = [("Sec-WebSocket-Protocol", protocol)];
-    refused(&scene.direct(VALUES, &socket).await, 403);
-    let target = format!("{VALUES}?access_token=good&token=good");
-    refused(&scene.direct(&target, &[]).await, 403);
-}
-
-#[tokio::test]
-async fn the_first_valid_credential_counts() {
-    let scene = Scene::new().await;
-    scene.reviewer.token_is("good", "tina");
-    let foreign = authority("foreign");
-    let foreign = foreign.client("me", None, validity()).unwrap();
-    let bob = scene.client("bob");
-    let [good, bad] = ["Bearer good", "Bearer bad"].map(|token| ("Authorization", token));
-    assert_eq!(scene.ask(Some(&foreign), VALUES, &[good]).await.status, 200);
-    assert_eq!(scene.reviewed().user, "tina");
-    assert_eq!(scene.ask(Some(&bob), VALUES, &[bad]).await.status, 200);
-    assert_eq!(scene.reviewed().user, "bob");
-    assert_eq!(scene.ask(Some(&bob), VALUES, &[good]).await.status, 200);
-    assert_eq!(scene.served().who.user, "bob");
-    refused(&scene.ask(Some(&foreign), VALUES, &[bad]).await, 401);
 }
 
 #[tokio::test]
