@@ -6,8 +6,6 @@
 
 mod numbers;
 mod report;
-#[cfg(test)]
-pub(super) mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
