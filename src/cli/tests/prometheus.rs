@@ -3,9 +3,8 @@
 use aggregated_apiserver::testing::authority::{ClientCertificates as _, authority, server_of};
 use aggregated_apiserver::testing::test_server::validity;
 use apimachinery::time::Timestamp;
-use configuration::{Config, Flags};
 use prometheus_source::ErrorKind;
-use prometheus_source::settings::Credentials;
+use prometheus_source::settings::{Auth, Credentials, SecretSource};
 
 use super::*;
 
@@ -15,10 +14,6 @@ const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":
 async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
     let (args, _) = parse(flags).unwrap();
     let (config, _) = args.prometheus.load().unwrap();
-    query(&config).await
-}
-
-async fn query(config: &Config) -> Result<(), ErrorKind> {
     let promql = config.client().unwrap();
     let asked = promql.query("1", Timestamp::from_secs(1)).await;
     asked.map(drop).map_err(|error| error.kind)
@@ -78,28 +73,18 @@ async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
     assert_eq!(ask(&[url, flag]).await, Err(ErrorKind::Tls));
 }
 
-#[tokio::test]
-async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
-    let servers = authority("cluster");
-    let fake = FakePrometheus::start_tls(server_of(&servers, None)).await;
-    fake.answer(ONE);
+#[test]
+fn a_service_account_has_its_token_and_the_clusters_authority_if_there_is_one() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("token"), "of the pod\n").unwrap();
-    std::fs::write(folder.path().join("ca.crt"), servers.certificate_pem()).unwrap();
-    let with = |folder: &std::path::Path| {
-        let mut config = Config::built_in(&Flags {
-            prometheus_url: Some(fake.url().parse().unwrap()),
-            ..Flags::default()
-        });
-        let settings = config.prometheus.as_mut().unwrap();
-        let of_pod = Credentials::of_service_account(folder);
-        of_pod.apply(&mut settings.auth, &mut settings.tls);
-        config
+    let of_pod = || Credentials::of_service_account(folder.path());
+    let token = folder.path().join("token");
+    let Auth::Bearer(SecretSource::File(file)) = of_pod().auth else {
+        panic!("no token");
     };
-    let config = with(folder.path());
-    assert_eq!(query(&config).await, Ok(()));
-    assert_eq!(sent_to(&fake).as_deref(), Some("Bearer of the pod"));
-    let next = authority("next").certificate_pem();
-    std::fs::write(folder.path().join("ca.crt"), next).unwrap();
-    assert_eq!(query(&with(folder.path())).await, Err(ErrorKind::Tls));
+    assert_eq!(file, token);
+    assert!(of_pod().tls.ca.is_none());
+    let authority = folder.path().join("ca.crt");
+    std::fs::write(&authority, "").unwrap();
+    let ca = of_pod().tls.ca;
+    assert!(matches!(ca, Some(SecretSource::File(file)) if file == authority));
 }
