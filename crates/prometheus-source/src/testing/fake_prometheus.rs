@@ -7,40 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use aggregated_apiserver::testing::http_server::{Body, serve, whole};
-
-/// A recorded request.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    pub method: Method,
-    pub uri: Uri,
-    pub headers: HeaderMap,
-    pub body: String,
-}
-
-impl Recorded {
-    /// The value of a parameter, in the URL or the body.
-    pub fn param(&self, name: &str) -> Option<String> {
-        let text = match self.method {
-            Method::POST => &self.body,
-            _ => self.uri.query().unwrap_or_default(),
-        };
-        url::form_urlencoded::parse(text.as_bytes())
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.into_owned())
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().unwrap())
-    }
-}
+use aggregated_apiserver::testing::http_server::{Body, Recorded, serve, whole};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Mood {
@@ -184,16 +158,9 @@ impl FakePrometheus {
 }
 
 async fn respond(request: Request<Incoming>, state: Shared) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
+    let request = Recorded::receive(request).await;
     let (mood, mut response) = {
         let mut state = state.lock().unwrap();
-        let request = Recorded {
-            method: parts.method,
-            uri: parts.uri,
-            headers: parts.headers,
-            body: String::from_utf8(body.into()).unwrap(),
-        };
         let (status, body) = state.answer(&request);
         state.requests.push(request);
         let mut response = whole(status, body);
