@@ -18,7 +18,7 @@ use prometheus_source::settings::PrometheusSettings;
 use prometheus_source::{KeyHasher, Prometheus, SeriesQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
 
-use super::promql::{Dialect, POD_STARTED, owner_label};
+use super::promql::{Dialect, POD, owner_label};
 use crate::prometheus::{Storage, Store, blocks};
 
 /// Milliseconds before a look at which polls are made. In four of them each target has a
@@ -180,18 +180,13 @@ fn of_instances(batch: &Batch) -> Batch {
     of
 }
 
-/// The pods at a time as series, so that expressions can join with them: start times
-/// in seconds, owners as labels. Deleted pods are included as last seen.
+/// The pods at a time as series, so that expressions can join with them: owners as labels.
 fn inventory(fleet: &Fleet, from: Timestamp, at: Timestamp) -> String {
-    let mut text = format!("# TYPE {POD_STARTED} gauge\n");
+    let mut text = format!("# TYPE {POD} gauge\n");
     let inventory = fleet.inventory(at);
-    let mut named = HashSet::new();
-    let pods = inventory.pods.iter().chain(&inventory.departed);
-    for pod in pods.filter(|pod| named.insert((&pod.namespace, &pod.name))) {
-        let is_listed = inventory.pod(&pod.namespace, &pod.name).is_some();
+    for pod in &inventory.pods {
         let mut labels = format!(
-            "live=\"{}\",gpu=\"{}\",ns=\"{}\",po=\"{}\",pn=\"{}\"",
-            is_listed && pod.is_live(),
+            "gpu=\"{}\",ns=\"{}\",po=\"{}\",pn=\"{}\"",
             pod.requests_gpu(),
             pod.namespace,
             pod.name,
@@ -199,18 +194,13 @@ fn inventory(fleet: &Fleet, from: Timestamp, at: Timestamp) -> String {
         );
         for owner in &pod.owners {
             let workload = &inventory.workloads[*owner as usize];
-            let _ = write!(
-                labels,
-                ",{}=\"{}\"",
-                owner_label(&workload.kind.resource),
-                workload.name
-            );
+            let label = owner_label(&workload.kind.resource);
+            let _ = write!(labels, ",{label}=\"{}\"", workload.name);
         }
-        let started = pod.started.unwrap_or(Timestamp::MIN);
         // Instants look back at most five minutes.
         let mut when = from - Duration::from_secs(120);
         while when <= at {
-            let _ = writeln!(text, "{POD_STARTED}{{{labels}}} {started} {when}");
+            let _ = writeln!(text, "{POD}{{{labels}}} 1 {when}");
             when = when + Duration::from_secs(120);
         }
     }

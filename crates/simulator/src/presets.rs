@@ -51,29 +51,12 @@ impl Scenario {
         scenario
     }
 
-    /// The same exporters in two jobs, with all kinds of labels in one store.
-    #[must_use]
-    pub fn two_jobs(seed: u64) -> Self {
-        let mut scenario = Self::clean(8, 8, seed);
-        scenario.scrape.schemes = LabelScheme::ALL.to_vec();
-        scenario.scrape.second_job = Some(LabelScheme::EndpointsAnnotation);
-        scenario
-    }
-
     /// MIG instances together with lines of their card.
     #[must_use]
     pub fn instances(seed: u64) -> Self {
         let mut scenario = Self::clean(2, 8, seed);
         scenario.hardware.mig_every = 2;
         scenario.exporters.mig_parent_lines = true;
-        scenario
-    }
-
-    /// Ratios instead of percents.
-    #[must_use]
-    pub fn ratios(seed: u64) -> Self {
-        let mut scenario = Self::clean(2, 8, seed);
-        scenario.scrape.schemes = vec![LabelScheme::RhoaiRatio];
         scenario
     }
 

@@ -1,7 +1,7 @@
 //! Kinds of objects, and the labels that identify an object in an expression.
 
-/// The series that replaces the pod watch: start times, in seconds.
-pub(crate) const POD_STARTED: &str = "pod_started";
+/// The series that replaces the pod watch: 1 for each pod.
+pub(crate) const POD: &str = "pod_info";
 
 /// The labels of a device.
 pub(super) const DEVICE: &str = "uuid, gpu_i_id, gpu_i_profile";
@@ -12,7 +12,7 @@ pub(crate) enum View {
     Pods,
     Namespaces,
     Nodes,
-    /// By the label of [`POD_STARTED`] with the owner's name.
+    /// By the label of [`POD`] with the owner's name.
     Workloads(String),
     Cluster,
 }
@@ -49,21 +49,9 @@ impl View {
         let labels = self.labels().into_iter().map(|label| format!(", {label}"));
         format!("{DEVICE}{}", labels.collect::<String>())
     }
-
-    /// Device, pod and object.
-    pub(super) fn row_key(&self) -> String {
-        let more = self
-            .labels()
-            .into_iter()
-            .filter(|label| !["ns", "po"].contains(label));
-        format!(
-            "{DEVICE}, ns, po{}",
-            more.map(|label| format!(", {label}")).collect::<String>()
-        )
-    }
 }
 
-/// The label of [`POD_STARTED`] for owners of a kind: `deployments_apps`.
+/// The label of [`POD`] for owners of a kind: `deployments_apps`.
 pub(crate) fn owner_label(resource: &str) -> String {
     resource.replace('.', "_")
 }
