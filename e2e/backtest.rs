@@ -1,28 +1,25 @@
 //! `backtest` with the recorded data of a real Prometheus.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
-
 use kubectl_gpu_metrics::check::SAMPLE_HPA;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::program::{End, Program};
-use crate::prometheus::{Storage, Store, blocks};
+use crate::prometheus::{Recording, Store};
 
 /// The start, a midnight, and two days of readings, one each minute.
-const START: i64 = 1_700_006_400;
-const MINUTES: i64 = 2 * 24 * 60;
+const TWO_DAYS: (i64, i64, i64) = (1_700_006_400, 60, 2 * 24 * 60);
+
+const HOUR: i64 = 3600;
 
 /// A demand of six GPUs from 8 to 20 o'clock, and of half a GPU at night.
-fn demand(minute: i64) -> f64 {
-    let hour = minute / 60 % 24;
+fn demand(second: i64) -> f64 {
+    let hour = second / HOUR % 24;
     if (8..20).contains(&hour) { 6.0 } else { 0.5 }
 }
 
 /// Sixteen pods from 7 to 21 o'clock, eight at night.
-fn pods(minute: i64) -> i64 {
-    let hour = minute / 60 % 24;
+fn pods(second: i64) -> i64 {
+    let hour = second / HOUR % 24;
     if (7..21).contains(&hour) { 16 } else { 8 }
 }
 
@@ -30,9 +27,9 @@ fn pods(minute: i64) -> i64 {
 const ALL: i64 = 24;
 
 /// Whether a pod exists. Those of a day do not come back on the next one.
-fn exists(pod: i64, minute: i64) -> bool {
-    let day = minute / (24 * 60);
-    pod < 8 || (pods(minute) == 16 && (8 * (day + 1)..8 * (day + 2)).contains(&pod))
+fn exists(pod: i64, second: i64) -> bool {
+    let day = second / (24 * HOUR);
+    pod < 8 || (pods(second) == 16 && (8 * (day + 1)..8 * (day + 2)).contains(&pod))
 }
 
 /// The name of a pod, as a ReplicaSet gives it.
@@ -41,92 +38,64 @@ fn name(pod: i64) -> String {
     format!("infer-5d4f8c9b7-bcdf{}", letters[pod as usize])
 }
 
-/// The recorded series; with kube-state-metrics also owners and replicas.
-fn lines(with_owners: bool) -> String {
-    let mut out = String::new();
-    let minutes = || (0..MINUTES).map(|minute| (minute, START + 60 * minute));
+/// A Prometheus with the recorded series; with kube-state-metrics also owners and replicas.
+async fn recorded(with_owners: bool) -> Store {
+    let mut recording = Recording::new(TWO_DAYS);
     for pod in 0..ALL {
         let gpu = if pod < 16 { pod } else { pod - 8 };
-        let labels = format!(
-            r#"{{UUID="GPU-{gpu}",gpu="{gpu}",instance="a:9400",job="dcgm",exported_namespace="team",exported_pod="{}"}}"#,
-            name(pod)
-        );
-        for (minute, at) in minutes() {
-            let percent = match exists(pod, minute) {
-                true => (100.0 * demand(minute) / pods(minute) as f64).to_string(),
-                // A block has no staleness marker for a series that ended.
-                false => "NaN".to_owned(),
-            };
-            writeln!(out, "DCGM_FI_DEV_MEM_COPY_UTIL{labels} {percent} {at}").unwrap();
-        }
-    }
-    let constant = |out: &mut String, series: &str| {
-        for (_, at) in minutes() {
-            writeln!(out, "{series} 1 {at}").unwrap();
-        }
-    };
-    for (minute, at) in minutes() {
-        let requests = 10.0 * demand(minute);
-        writeln!(
-            out,
-            r#"requests_waiting{{namespace="team"}} {requests} {at}"#
-        )
-        .unwrap();
-    }
-    for pod in 0..ALL {
         let name = name(pod);
-        for (minute, at) in minutes() {
-            let share = match exists(pod, minute) {
-                true => 10.0 * demand(minute) / pods(minute) as f64,
-                false => 0.0,
-            };
-            let series = format!(r#"requests_running{{namespace="team",pod="{name}"}}"#);
-            writeln!(out, "{series} {share} {at}").unwrap();
-        }
+        let series = format!(
+            r#"DCGM_FI_DEV_MEM_COPY_UTIL{{UUID="GPU-{gpu}",gpu="{gpu}",instance="a:9400",job="dcgm",exported_namespace="team",exported_pod="{name}"}}"#
+        );
+        recording.add(&series, |second| match exists(pod, second) {
+            true => Some(100.0 * demand(second) / pods(second) as f64),
+            // A block has no staleness marker for a series that ended.
+            false => Some(f64::NAN),
+        });
+        let series = format!(r#"requests_running{{namespace="team",pod="{name}"}}"#);
+        recording.add(&series, |second| match exists(pod, second) {
+            true => Some(10.0 * demand(second) / pods(second) as f64),
+            false => Some(0.0),
+        });
+        let series = format!(
+            r#"kube_pod_owner{{namespace="team",pod="{name}",owner_kind="ReplicaSet",owner_name="infer-5d4f8c9b7"}}"#
+        );
+        recording.add(&series, |_| with_owners.then_some(1));
     }
-    if with_owners {
-        for pod in 0..ALL {
-            let series = format!(
-                r#"kube_pod_owner{{namespace="team",pod="{}",owner_kind="ReplicaSet",owner_name="infer-5d4f8c9b7"}}"#,
-                name(pod)
-            );
-            constant(&mut out, &series);
-        }
-        for (minute, at) in minutes() {
-            let series = r#"kube_deployment_spec_replicas{namespace="team",deployment="infer"}"#;
-            writeln!(out, "{series} {} {at}", pods(minute)).unwrap();
-        }
-    }
-    out
+    let series = r#"requests_waiting{namespace="team"}"#;
+    recording.add(series, |second| Some(10.0 * demand(second)));
+    let series = r#"kube_deployment_spec_replicas{namespace="team",deployment="infer"}"#;
+    recording.add(series, |second| with_owners.then_some(pods(second)));
+    recording.start().await
 }
 
-/// A Prometheus with the recorded series.
-async fn recorded(with_owners: bool) -> Store {
-    let storage = Storage::new();
-    blocks(&storage, &lines(with_owners), |out| {
-        std::io::Write::write_all(out, b"# EOF\n")
-    });
-    storage.start("").await
-}
-
-/// The file of an autoscaler from 1 to 20 replicas, with a target of 50.
-fn hpa(dir: &TempDir) -> PathBuf {
-    let file = dir.path().join("hpa.yaml");
+/// An autoscaler from 1 to 20 replicas, with a target of 50.
+fn hpa() -> String {
     let text = SAMPLE_HPA.replace("maxReplicas: 4", "maxReplicas: 20");
-    let text = text
-        .replace("llm-server", "infer")
-        .replace("team-a", "team");
-    std::fs::write(&file, text).unwrap();
-    file
+    text.replace("llm-server", "infer")
+        .replace("team-a", "team")
 }
 
-fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
-    let mut command = Program::plugin(["backtest", "--prometheus-url", url]);
-    command.arg(file).args(flags);
+/// Of an autoscaler, from one time to another, with the rules of this file.
+fn run(store: &Store, hpa: &str, (from, to): (&str, &str), flags: &[&str]) -> End {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("hpa.yaml", hpa);
+    write("rules.yaml", RULES);
+    let mut command = Program::plugin(["backtest", "--prometheus-url", &store.url]);
+    command.current_dir(dir.path()).arg("hpa.yaml");
+    command.args(["--since", from, "--until", to]).args(flags);
     let end = Program::run(command);
     end.assert_orderly();
     end
 }
+
+fn report(end: &End) -> Value {
+    assert_eq!(end.code, Some(0), "{end:?}");
+    serde_json::from_str(&end.stdout).unwrap()
+}
+
+const WHOLE: (&str, &str) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
 
 /// The first block of a document with this key and text.
 fn block<'d>(document: &'d Value, key: &str, text: &str) -> &'d Value {
@@ -137,18 +106,8 @@ fn block<'d>(document: &'d Value, key: &str, text: &str) -> &'d Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
-    let prometheus = recorded(true).await;
-    let dir = tempfile::tempdir().unwrap();
-    let file = hpa(&dir);
-    let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
-    let over = ["--since", from, "--until", to];
-    let end = run(
-        &prometheus.url,
-        &file,
-        &[&over[..], &["-o", "json"]].concat(),
-    );
-    assert_eq!(end.code, Some(0), "{end:?}");
-    let report: Value = serde_json::from_str(&end.stdout).unwrap();
+    let store = recorded(true).await;
+    let report = report(&run(&store, &hpa(), WHOLE, &["-o", "json"]));
     let figures = block(&report, "caption", "What was, and what would have been");
     // (16 × 14 + 8 × 10) hours a day.
     let hours = figures["rows"][0]["gpuHours"].as_f64().unwrap();
@@ -173,8 +132,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
     ] {
         assert!(notes.contains(said), "{said}: {notes}");
     }
-
-    let end = run(&prometheus.url, &file, &[&over[..], &["--sweep"]].concat());
+    let end = run(&store, &hpa(), WHOLE, &["--sweep"]);
     assert_eq!(end.code, Some(0), "{end:?}");
     for said in [
         "recorded",
@@ -185,15 +143,41 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed() {
         let is_told = end.stdout.replace('\n', " ").contains(said);
         assert!(is_told, "{said}: {}", end.stdout);
     }
+    sums_of_rules(&store);
+}
+
+/// A sum of a rule is read by the rule's query.
+fn sums_of_rules(store: &Store) {
+    let flags = ["-o", "json", "--sweep", "--config", "rules.yaml"];
+    for (metric, demand) in [
+        (
+            OF_PODS,
+            "demand is the sum of the metric's values of these pods",
+        ),
+        (
+            OF_ALL,
+            r#"demand is sum(requests_waiting{namespace=\"team\"})"#,
+        ),
+    ] {
+        let hpa = OF_REQUESTS.replace("METRIC", metric);
+        let report = report(&run(store, &hpa, WHOLE, &flags));
+        let figures = block(&report, "caption", "What was, and what would have been");
+        // As for the utilisation, without a window.
+        let hours = figures["rows"][1]["gpuHours"].as_f64().unwrap();
+        assert!((312.0..316.0).contains(&hours), "{report}");
+        assert_eq!(figures["rows"][3]["name"], "75 % of it", "{report}");
+        assert!(report.to_string().contains(demand), "{report}");
+        let end = run(store, &hpa, WHOLE, &["--sweep"]);
+        assert_eq!(end.code, Some(2), "{end:?}");
+        assert!(end.stderr.contains("no rule gives this metric"), "{end:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_owners_pods_are_identified_by_name() {
-    let prometheus = recorded(false).await;
-    let dir = tempfile::tempdir().unwrap();
-    let file = hpa(&dir);
-    let (from, to) = ("2023-11-15T04:00:00Z", "2023-11-15T12:00:00Z");
-    let end = run(&prometheus.url, &file, &["--since", from, "--until", to]);
+    let store = recorded(false).await;
+    let part = ("2023-11-15T04:00:00Z", "2023-11-15T12:00:00Z");
+    let end = run(&store, &hpa(), part, &[]);
     assert_eq!(end.code, Some(0), "{end:?}");
     let said = end.stdout.replace("\n  ", " ");
     for words in [
@@ -203,12 +187,8 @@ async fn without_owners_pods_are_identified_by_name() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    let (before, after) = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
-    let end = run(
-        &prometheus.url,
-        &file,
-        &["--since", before, "--until", after],
-    );
+    let before = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
+    let end = run(&store, &hpa(), before, &[]);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
 }
@@ -241,39 +221,3 @@ externalRules:
   name: {as: waiting}
   metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>})
 "#;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sum_of_a_rule_is_read_by_the_rules_query() {
-    let prometheus = recorded(true).await;
-    let dir = tempfile::tempdir().unwrap();
-    let (file, config) = (dir.path().join("hpa.yaml"), dir.path().join("config.yaml"));
-    std::fs::write(&config, RULES).unwrap();
-    let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
-    let over = ["--since", from, "--until", to, "-o", "json", "--sweep"];
-    let config = ["--config", config.to_str().unwrap()];
-    for (metric, demand) in [
-        (
-            OF_PODS,
-            "demand is the sum of the metric's values of these pods",
-        ),
-        (
-            OF_ALL,
-            r#"demand is sum(requests_waiting{namespace=\"team\"})"#,
-        ),
-    ] {
-        std::fs::write(&file, OF_REQUESTS.replace("METRIC", metric)).unwrap();
-        let end = run(&prometheus.url, &file, &[&over[..], &config].concat());
-        assert_eq!(end.code, Some(0), "{end:?}");
-        let report: Value = serde_json::from_str(&end.stdout).unwrap();
-        let figures = block(&report, "caption", "What was, and what would have been");
-        // As for the utilisation, without a window.
-        let hours = figures["rows"][1]["gpuHours"].as_f64().unwrap();
-        assert!((312.0..316.0).contains(&hours), "{report}");
-        assert_eq!(figures["rows"][3]["name"], "75 % of it", "{report}");
-        assert!(report.to_string().contains(demand), "{report}");
-    }
-
-    let end = run(&prometheus.url, &file, &over);
-    assert_eq!(end.code, Some(2), "{end:?}");
-    assert!(end.stderr.contains("no rule gives this metric"), "{end:?}");
-}

@@ -1,15 +1,13 @@
 //! `explain` of the past, from a real Prometheus and an autoscaler of a real kube-apiserver.
 
-use std::fmt::Write as _;
-
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use serde_json::{Value, json};
 
 use crate::cluster::workload::{autoscaler, on_pods};
 use crate::controlplane::{ControlPlane, shared};
-use crate::program::Program;
-use crate::prometheus::{Storage, Store, blocks};
+use crate::program::{End, Program};
+use crate::prometheus::{Recording, Store};
 
 /// Six hours, in scrapes.
 const SCRAPE: i64 = 15;
@@ -69,74 +67,51 @@ fn load(at: i64) -> i64 {
     }
 }
 
-/// What Prometheus scraped since `start`.
-fn lines(start: i64) -> String {
-    let mut out = String::new();
-    let mut series = |series: &str, value: &dyn Fn(i64) -> Option<i64>| {
-        for at in (0..SCRAPES).map(|scrape| scrape * SCRAPE) {
-            if let Some(value) = value(at) {
-                writeln!(out, "{series} {value} {}", start + at).unwrap();
-            }
-        }
-    };
+/// A number by the seconds since the start.
+type ByTime = fn(i64) -> i64;
+
+/// A Prometheus with six hours up to now, and their start.
+async fn recorded() -> (Store, i64) {
+    let start = (clock::now().secs() - SCRAPES * SCRAPE) / SCRAPE * SCRAPE;
+    let mut recording = Recording::new((start, SCRAPE, SCRAPES));
     for (place, pod) in PODS.iter().enumerate() {
         let there = |value: i64, at: i64| exists(place, at).then_some(value);
         let name = format!(r#"namespace="team",pod="{pod}""#);
         let device = format!(
             r#"UUID="GPU-{place}",gpu="{place}",Hostname="node-1",instance="a:9400",job="dcgm",exported_namespace="team",exported_pod="{pod}""#
         );
-        series(&format!("DCGM_FI_DEV_MEM_COPY_UTIL{{{device}}}"), &|at| {
-            there(load(at), at)
-        });
-        let ready = format!(r#"kube_pod_status_ready{{{name},condition="true"}}"#);
-        series(&ready, &|at| there(is_ready(place, at).into(), at));
+        let series = format!("DCGM_FI_DEV_MEM_COPY_UTIL{{{device}}}");
+        recording.add(&series, |at| there(load(at), at));
+        let series = format!(r#"kube_pod_status_ready{{{name},condition="true"}}"#);
+        recording.add(&series, |at| there(is_ready(place, at).into(), at));
         let owner = r#"owner_kind="ReplicaSet",owner_name="infer-5d4f8c9b7""#;
-        series(&format!("kube_pod_owner{{{name},{owner}}}"), &|at| {
-            there(1, at)
-        });
+        let series = format!("kube_pod_owner{{{name},{owner}}}");
+        recording.add(&series, |at| there(1, at));
     }
-    let autoscaler = r#"namespace="team",horizontalpodautoscaler="infer""#;
     let metric = r#",metric_name="gpu_memory_utilization",metric_target_type="average""#;
-    let written = [
-        (
-            "spec_max_replicas",
-            "",
-            &(|_: i64| 3_i64) as &dyn Fn(i64) -> i64,
-        ),
-        ("spec_target_metric", metric, &|_| 50),
-        ("status_desired_replicas", "", &replicas),
-        ("status_current_replicas", "", &|at| replicas(at - SCRAPE)),
+    let written: [(&str, &str, ByTime); 5] = [
+        ("spec_max_replicas", "", |_| 3),
+        ("spec_target_metric", metric, |_| 50),
+        ("status_desired_replicas", "", replicas),
+        ("status_current_replicas", "", |at| replicas(at - SCRAPE)),
         // That of the load before the pods change.
-        ("status_target_metric", metric, &|at| load(at - SCRAPE)),
+        ("status_target_metric", metric, |at| load(at - SCRAPE)),
     ];
     for (name, more, value) in written {
-        let name = format!("kube_horizontalpodautoscaler_{name}{{{autoscaler}{more}}}");
-        series(&name, &|at| Some(value(at)));
+        let of = r#"namespace="team",horizontalpodautoscaler="infer""#;
+        let series = format!("kube_horizontalpodautoscaler_{name}{{{of}{more}}}");
+        recording.add(&series, |at| Some(value(at)));
     }
-    let deployment = r#"{namespace="team",deployment="infer"}"#;
-    series(
-        &format!("kube_deployment_spec_replicas{deployment}"),
-        &|at| Some(replicas(at)),
-    );
-    series(
-        &format!("kube_deployment_status_replicas_ready{deployment}"),
-        &|at| {
-            let ready = (0..PODS.len()).filter(|pod| exists(*pod, at) && is_ready(*pod, at));
-            Some(ready.count() as i64)
-        },
-    );
-    out
-}
-
-/// A Prometheus with six hours up to now, and their start.
-async fn recorded() -> (Store, i64) {
-    let start = (clock::now().secs() - SCRAPES * SCRAPE) / SCRAPE * SCRAPE;
-    let storage = Storage::new();
-    blocks(&storage, &lines(start), |out| {
-        std::io::Write::write_all(out, b"# EOF\n")
-    });
-    let store = storage.start("").await;
-    (store, start)
+    let ready = |at: i64| {
+        let ready = (0..PODS.len()).filter(|pod| exists(*pod, at) && is_ready(*pod, at));
+        ready.count()
+    };
+    let of = r#"{namespace="team",deployment="infer"}"#;
+    let series = format!("kube_deployment_spec_replicas{of}");
+    recording.add(&series, |at| Some(replicas(at)));
+    let series = format!("kube_deployment_status_replicas_ready{of}");
+    recording.add(&series, |at| Some(ready(at)));
+    (recording.start().await, start)
 }
 
 /// A kube-apiserver with an autoscaler of this name.
@@ -148,13 +123,18 @@ fn autoscaled(name: &str) -> &'static ControlPlane {
     shared()
 }
 
-fn explain(store: &Store, plane: &ControlPlane, words: &[&str]) -> Value {
+fn run(store: &Store, plane: &ControlPlane, words: &[&str]) -> End {
     let mut command = Program::plugin(["explain"]);
     command.args(words).args(["-o", "json"]);
     command.args(["--prometheus-url", &store.url]);
     command.arg("--kubeconfig").arg(plane.kubeconfig());
     let end = Program::run(command);
     end.assert_orderly();
+    end
+}
+
+fn explain(store: &Store, plane: &ControlPlane, words: &[&str]) -> Value {
+    let end = run(store, plane, words);
     assert_eq!(end.code, Some(0), "{end:?}");
     serde_json::from_str(&end.stdout).unwrap()
 }
@@ -248,15 +228,8 @@ async fn decisions_and_values_of_the_past_are_explained_from_prometheus() {
         gone.to_string().contains("no series of that time"),
         "{gone}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_without_replicas_says_what_to_scrape() {
-    let ((store, _), plane) = (recorded().await, autoscaled("other"));
-    let mut command = Program::plugin(["explain", "hpa", "team/other", "--last", "1h"]);
-    command.args(["--prometheus-url", &store.url]);
-    command.arg("--kubeconfig").arg(plane.kubeconfig());
-    let end = Program::run(command);
+    let unscraped = autoscaled("other");
+    let end = run(&store, unscraped, &["hpa", "team/other", "--last", "1h"]);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("scrape kube-state-metrics"), "{end:?}");
 }

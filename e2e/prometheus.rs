@@ -1,6 +1,8 @@
 //! A real Prometheus for a test: started on a free port of the loopback
 //! interface, ended on drop.
 
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,6 +112,43 @@ pub(crate) fn free_port() -> u16 {
         if TcpListener::bind(("0.0.0.0", port)).is_ok() {
             return port;
         }
+    }
+}
+
+/// Series of the past, each with samples at the same times, for a Prometheus that scrapes
+/// nothing.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// Seconds after the epoch.
+    start: i64,
+    step: i64,
+    count: i64,
+    text: String,
+}
+
+impl Recording {
+    pub(crate) fn new((start, step, count): (i64, i64, i64)) -> Self {
+        Self {
+            start,
+            step,
+            count,
+            text: String::new(),
+        }
+    }
+
+    /// Adds a series with its values by the seconds since the start, where it has one.
+    pub(crate) fn add<V: Display>(&mut self, series: &str, value: impl Fn(i64) -> Option<V>) {
+        for second in (0..self.count).map(|place| place * self.step) {
+            if let Some(value) = value(second) {
+                writeln!(self.text, "{series} {value} {}", self.start + second).unwrap();
+            }
+        }
+    }
+
+    pub(crate) async fn start(self) -> Store {
+        let storage = Storage::new();
+        blocks(&storage, &self.text, |out| out.write_all(b"# EOF\n"));
+        storage.start("").await
     }
 }
 
