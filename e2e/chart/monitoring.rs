@@ -60,7 +60,7 @@ fn every_alert_links_to_an_existing_page() {
     }
 }
 
-/// `live/dashboard.rs` runs the dashboard's queries.
+/// `dashboard.rs` runs the dashboard's queries.
 #[test]
 fn the_dashboard_is_the_file_and_queries_existing_metrics() {
     let objects = render("our-keys");

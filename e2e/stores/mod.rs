@@ -2,6 +2,8 @@
 //! values are compared with the store's own answer to PromQL, and with those from the
 //! other store.
 
+mod queries;
+mod restarts;
 pub(crate) mod scene;
 mod signed;
 pub(crate) mod store;

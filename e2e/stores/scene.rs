@@ -35,6 +35,11 @@ pub(crate) async fn exporters() -> Exporters {
     exporters
 }
 
+/// The path of an external metric.
+pub(crate) fn path(metric: &str) -> String {
+    format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/{metric}")
+}
+
 /// The program with a store.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -72,8 +77,7 @@ impl Reader {
 
     /// The value of an external metric, or the other answer as error.
     pub(crate) fn value(&self, metric: &str) -> Result<Served, String> {
-        let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/{metric}");
-        match self.client.values(&path) {
+        match self.client.values(&path(metric)) {
             Ok(mut served) if served.len() == 1 => Ok(served.remove(0)),
             Ok(served) => Err(format!("{served:?}")),
             Err(Answer::NotFound(message)) => Err(message),
@@ -82,7 +86,7 @@ impl Reader {
             {
                 Err(message)
             }
-            Err(answer) => panic!("{answer:?} at {path}"),
+            Err(answer) => panic!("{answer:?} for {metric}"),
         }
     }
 

@@ -3,30 +3,55 @@
 
 use serde_json::Value;
 
-use super::scene::{PATIENCE, Scene};
+use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{found_if, in_time};
 use crate::prometheus::{Storage, Store};
 use crate::served::unix_seconds;
+use crate::stores::scene::{PATIENCE, Reader};
 
-const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
+const DASHBOARD: &str = include_str!("../dashboards/gpu-metrics-apiserver.json");
+
+/// Device, namespace, pod, percent. The eighth device is not held.
+const HOLDERS: [(usize, &str, &str, f64); 7] = [
+    (0, "team-a", "train-0", 40.0),
+    (1, "team-a", "train-0", 60.0),
+    (2, "team-a", "idle-0", 0.0),
+    (3, "team-b", "serve-0", 20.0),
+    (4, "team-b", "batch-0", 30.0),
+    (5, "team-b", "batch-0", 0.0),
+    (6, "team-a", "far-0", 80.0),
+];
+
+/// Two nodes of four GPUs.
+async fn exporters() -> Exporters {
+    let exporters = Exporters::start(2, 4, SCRAPED).await;
+    let controls = &exporters.controls;
+    for (device, namespace, pod, percent) in HOLDERS {
+        controls.reassign(device, namespace, pod);
+        controls.force_value(device, percent);
+    }
+    controls.release(HOLDERS.len());
+    controls.force_value(HOLDERS.len(), 0.0);
+    exporters
+}
 
 /// An autoscaler, and the owners of the scene's pods, as series of kube-state-metrics.
 fn cluster_state() -> String {
     // Older than the scraped samples: a Prometheus rejects samples that are older than its
     // blocks.
     let at = unix_seconds() - 5.0;
-    let lines = include_str!("cluster_state.txt").lines();
+    let lines = include_str!("dashboard.txt").lines();
     let lines = lines.map(|line| format!("{line} {at:.0}\n"));
     lines.chain(["# EOF\n".to_owned()]).collect()
 }
 
 /// A Prometheus of the cluster.
-async fn monitoring(scene: &Scene) -> Store {
+async fn monitoring(exporters: &Exporters, server: &Reader) -> Store {
     let storage = Storage::new();
     let state = storage.path("state.om");
     std::fs::write(&state, cluster_state()).unwrap();
     storage.add_blocks(&state);
-    let dir = scene.server.dir.path();
+    let dir = server.dir.path();
     let kubeconfig = std::fs::read_to_string(dir.join("kubeconfig")).unwrap();
     let (_, server) = kubeconfig.split_once("https://").unwrap();
     let address = server.lines().next().unwrap().trim_end_matches(['"', ',']);
@@ -38,7 +63,7 @@ async fn monitoring(scene: &Scene) -> Store {
            static_configs:\n  \
            - targets: [\"{address}\"]\n    \
              labels: {{namespace: gpu-metrics, pod: gpu-metrics-apiserver-0}}\n",
-        scene.exporters.scrapes()
+        exporters.scrapes()
     );
     storage.start(&config).await
 }
@@ -119,8 +144,10 @@ fn rows(found: &[(Value, f64)]) -> Vec<(String, f64)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_panel_of_the_dashboard_has_data() {
-    let scene = Scene::start().await;
-    let prometheus = monitoring(&scene).await;
+    let exporters = exporters().await;
+    let source = Storage::new().start(&exporters.scrapes()).await;
+    let server = Reader::start(&source.url, "{window: 10s, freshness: 20s}");
+    let prometheus = monitoring(&exporters, &server).await;
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     for variable in variables.iter().filter(|it| it["type"] == "query") {

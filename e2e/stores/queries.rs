@@ -7,10 +7,9 @@ use gpu_metrics::dcgm::fields;
 use gpu_metrics::signal::{SignalSpec, Unit};
 use serde_json::Value;
 
-use super::scene::{GPU, PATIENCE, PODS_A, Scene, WINDOW, await_window};
+use super::scene::{METRICS, PATIENCE, Reader, exporters};
 use crate::program::{eventually, found_if};
 use crate::prometheus::Storage;
-use crate::stores::scene::Reader;
 
 /// The queries of each poll, by evaluation time. The last poll may not be complete.
 fn polls(log: &Path) -> Vec<Vec<String>> {
@@ -32,14 +31,14 @@ fn polls(log: &Path) -> Vec<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poll_of_a_small_fleet_is_one_query() {
-    let scene = Scene::start().await;
+    let nodes = exporters().await;
     let storage = Storage::new();
     let log = storage.path("queries.log");
     let logged = format!("global: {{query_log_file: {}, ", log.display());
-    let scrapes = scene.exporters.scrapes().replacen("global: {", &logged, 1);
+    let scrapes = nodes.scrapes().replacen("global: {", &logged, 1);
     let store = storage.start(&scrapes).await;
-    let server = Reader::start(&store.url, GPU);
-    await_window(&server, PODS_A, WINDOW);
+    let server = Reader::start(&store.url, "{window: 10s, freshness: 20s}");
+    server.await_values(&METRICS);
     let steady = eventually("ten polls", PATIENCE, || {
         let (past, steady): (Vec<_>, Vec<_>) = polls(&log)
             .into_iter()
