@@ -7,8 +7,8 @@ use http::Response;
 use http_body_util::Full;
 use serde_json::Value;
 
+use super::Visit;
 use super::browser::{Browser, PATIENCE};
-use super::{demo, origin};
 use crate::program::{eventually, ok_if};
 use crate::prometheus::Storage;
 use crate::stub::Stub;
@@ -65,17 +65,15 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
         exporter.address
     );
     let prometheus = Storage::new().start(&config).await;
-    let (_demo, url) = demo(&["--prometheus-url", &prometheus.url]);
-    let browser = Browser::start();
-    browser.open(&url);
-    let page = format!("{}pods?namespace=ml", origin(&url));
-    let rows = "return document.querySelectorAll('tbody tr').length";
+    let visit = Visit::start(&["--prometheus-url", &prometheus.url]);
+    let Visit { browser, .. } = &visit;
+    let rows = "tbody tr";
     eventually("all pods, in pages", PATIENCE, || {
-        browser.open(&page);
-        let pages = browser.run("return document.querySelectorAll('.pager a').length");
-        ok_if(pages == PODS / ROWS && browser.run(rows) == ROWS, &pages)
+        visit.open("pods?namespace=ml");
+        let pages = visit.count(".pager a");
+        ok_if(pages == PODS / ROWS && visit.count(rows) == ROWS, &pages)
     });
-    assert_eq!(browser.violations(), Vec::<String>::new());
+    visit.assert_accessible("pods");
     for name in NAMES {
         let name = name.replace("\\\"", "\"");
         assert!(
@@ -83,16 +81,16 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
             "{name} is not there as it is"
         );
     }
-    nothing_ran(&browser);
-    browser.open(&format!("{page}&filter=TRAIN-99"));
+    nothing_ran(browser);
+    visit.open("pods?namespace=ml&filter=TRAIN-99");
     // train-99, and train-990 to train-999.
-    assert_eq!(browser.run(rows), 11);
-    browser.open(&page);
+    assert_eq!(visit.count(rows), 11);
+    visit.open("pods?namespace=ml");
     let links =
         "return [...document.querySelectorAll('tbody th a')].slice(0, 5).map((it) => it.href)";
     for link in browser.run(links).as_array().unwrap() {
         browser.open(link.as_str().unwrap());
-        nothing_ran(&browser);
+        nothing_ran(browser);
         let said = browser.text("main");
         assert!(said.contains("<i>H100"), "{said}");
     }
@@ -103,12 +101,8 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
         "gpu?uuid=<b>",
         "check?code=<b>",
     ] {
-        browser.open(&format!(
-            "{}{}",
-            origin(&url),
-            page.replace(' ', "%20").replace('"', "%22")
-        ));
-        nothing_ran(&browser);
+        visit.open(&page.replace(' ', "%20").replace('"', "%22"));
+        nothing_ran(browser);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::browser::{Browser, PATIENCE};
-use super::{PAGES, demo, origin, start};
+use super::{PAGES, Visit, origin, start};
 use crate::program::{eventually, ok_if};
 
 /// A port without a listener.
@@ -48,39 +48,35 @@ fn set_width(browser: &Browser, width: u32) {
 
 #[test]
 fn two_thousand_gpus_are_a_map_and_pages_of_rows() {
-    let (_demo, url) = demo(&["--gpus=2000"]);
-    let browser = Browser::start();
-    browser.open(&url);
+    let visit = Visit::start(&["--gpus=2000"]);
+    let Visit { browser, .. } = &visit;
     for width in [1400, 420] {
-        set_width(&browser, width);
-        for page in ["", "gpus", "pods", "gpus?page=2&sort=mem-bw"] {
-            browser.open(&format!("{}{page}", origin(&url)));
+        set_width(browser, width);
+        for page in ["gpus", "pods", "gpus?page=2&sort=mem-bw", ""] {
+            visit.open(page);
             assert_eq!(browser.run(IS_WIDER), false, "/{page} at {width}");
             let rows = "return [...document.querySelectorAll('main > .scroll > table')].pop().tBodies[0].rows.length";
             assert_eq!(browser.run(rows), 100, "/{page}");
             assert_ne!(browser.text("nav.pager"), "", "/{page}");
         }
-        browser.open(origin(&url));
-        let squares = browser.run("return document.querySelectorAll('a.square').length");
-        assert!(squares.as_u64() >= Some(2000), "{squares}");
+        assert!(visit.count("a.square") >= 2000);
     }
-    assert_eq!(browser.violations(), Vec::<String>::new());
+    visit.assert_accessible("");
 }
 
 #[test]
 fn states_of_autoscalers_are_readable_in_a_narrow_window() {
-    let (_demo, url) = demo(&[]);
-    let browser = Browser::start();
-    set_width(&browser, 420);
-    browser.open(&url);
+    let visit = Visit::start(&[]);
+    let Visit { browser, .. } = &visit;
+    set_width(browser, 420);
     let words = [
         "× gpu_memory_utilization is at most 100",
         "× no metric gpu_memory_utilisation is served",
         "‼ At its maximum: has ",
     ];
     eventually("all conditions", PATIENCE, || {
-        browser.open(&format!("{}hpas", origin(&url)));
-        let rows = rows(&browser);
+        visit.open("hpas");
+        let rows = rows(browser);
         let told = rows
             .iter()
             .zip(words)
@@ -92,16 +88,12 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     assert_eq!(browser.text("header .brand span"), "demo");
     let rows = "return new Set([...document.querySelectorAll('header nav li')].map((it) => it.offsetTop)).size";
     for page in PAGES {
-        browser.open(&format!("{}{page}", origin(&url)));
-        assert_eq!(
-            browser.run(IS_WIDER),
-            false,
-            "/{page} is wider than the window"
-        );
+        visit.open(page);
+        assert_eq!(browser.run(IS_WIDER), false, "/{page}");
         assert_eq!(browser.run(rows), 1, "/{page}");
     }
-    assert_eq!(browser.violations(), Vec::<String>::new());
-    browser.open(&format!("{}findings", origin(&url)));
+    visit.assert_accessible("sources");
+    visit.open("findings");
     let said = browser.text("main");
     for code in ["GM501", "GM504"] {
         assert!(said.contains(code), "{said}");
