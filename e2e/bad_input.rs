@@ -1,6 +1,8 @@
 //! Messages for invalid input: the place of the mistake, its remedy, and the exit
 //! code. The crates of each subject test each message.
 
+use std::net::TcpListener;
+
 use tempfile::TempDir;
 
 use crate::program::Program;
@@ -20,9 +22,14 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
         path.display().to_string()
     };
     let config = file("wrong.yaml", "gpu:\n  windw: 1m\n");
+    let existing = file("config.yaml", "gpu: {window: 2m}");
+    let folder = dir.path().display().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let temporary = TempDir::new().unwrap();
     let missing = dir.path().join("missing.yaml").display().to_string();
     let below = format!("{config}/below");
-    for (command, code, words) in [
+    for (mut command, code, words) in [
         (
             Program::command(["serve"]),
             FAILURE,
@@ -73,8 +80,19 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             FAILURE,
             &["cannot write", &below, "--dir"],
         ),
+        (
+            Program::demo(["--dir", &folder, "--config", &existing]),
+            FAILURE,
+            &["config.yaml", "--dir"],
+        ),
+        (
+            Program::demo([format!("--port={port}")]),
+            FAILURE,
+            &[&port, "--port"],
+        ),
     ] {
         let told = format!("{command:?}");
+        command.env("TMPDIR", temporary.path());
         let end = Program::run(command);
         end.assert_orderly();
         assert_eq!(end.code, Some(code), "{told}: {end:?}");
@@ -82,5 +100,12 @@ fn wrong_input_is_refused_with_its_place_and_its_remedy() {
             assert!(end.stderr.contains(word), "no {word:?} in {}", end.stderr);
         }
         assert!(end.stdout.is_empty(), "{end:?}");
+        // Nothing stays there.
+        let mut left = temporary.path().read_dir().unwrap();
+        assert!(left.next().is_none(), "{told}");
     }
+    // A file of the user is not overwritten.
+    let text = std::fs::read_to_string(&existing).unwrap();
+    assert_eq!(text, "gpu: {window: 2m}");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 2);
 }

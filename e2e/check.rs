@@ -64,11 +64,3 @@ fn the_exit_code_of_check_is_the_same_in_every_format() {
         assert_eq!(run(words).code, Some(2), "{words:?}");
     }
 }
-
-#[test]
-fn check_explain_prints_the_page_without_a_cluster() {
-    let end = run(&["--explain", "gm504"]);
-    assert_eq!(end.code, Some(0));
-    assert!(end.stdout.starts_with("# GM504: "), "{}", end.stdout);
-    assert!(end.stdout.contains("91"), "{}", end.stdout);
-}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{End, Program, output};
+use crate::program::{Program, output};
 
 /// How long a process may take to start beside other tests.
 const START: Duration = Duration::from_secs(60);
@@ -168,42 +168,4 @@ fn only_the_owner_reads_the_temporary_directory_and_it_is_removed() {
         end_by(demo, signal);
         assert!(entries(parent.path()).is_empty());
     }
-}
-
-#[test]
-fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
-    let dir = TempDir::new().unwrap();
-    let mut first = demo();
-    first.arg("--dir").arg(dir.path());
-    let first = Program::start(first);
-    let port = port(&first).to_string();
-    let parent = TempDir::new().unwrap();
-    let mut second = Program::demo([format!("--port={port}")]);
-    second.env("TMPDIR", parent.path());
-    let End { code, stderr, .. } = Program::run(second);
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(
-        stderr.contains(&port) && stderr.contains("--port"),
-        "{stderr}"
-    );
-    assert!(entries(parent.path()).is_empty());
-}
-
-#[test]
-fn a_file_that_already_exists_is_not_overwritten() {
-    let dir = TempDir::new().unwrap();
-    let config = dir.path().join("config.yaml");
-    std::fs::write(&config, "gpu: {window: 2m}").unwrap();
-    let mut command = demo();
-    command.arg("--dir").arg(dir.path());
-    command.arg("--config").arg(&config);
-    let end = Program::run(command);
-    assert_eq!(end.code, Some(1), "{end:?}");
-    assert!(
-        end.stderr.contains("config.yaml") && end.stderr.contains("--dir"),
-        "{end:?}"
-    );
-    let left = std::fs::read_to_string(&config).unwrap();
-    assert_eq!(left, "gpu: {window: 2m}");
-    assert_eq!(entries(dir.path()).len(), 1);
 }

@@ -27,8 +27,11 @@ fn installed() -> TempDir {
 fn kubectl_finds_the_plugin_and_says_its_name() {
     let folder = installed();
     let kubectl = |arguments: &[&str]| says(folder.path(), "kubectl", arguments);
-    let said = kubectl(&["gpu-metrics", "check", "--explain", "GM504"]).unwrap();
-    assert!(said.starts_with("# GM504"), "{said}");
+    let said = kubectl(&["gpu-metrics", "check", "--explain", "gm504"]).unwrap();
+    assert!(
+        said.starts_with("# GM504: ") && said.contains("91"),
+        "{said}"
+    );
     for words in [&["gpu-metrics"][..], &["gpu-metrics", "explain", "pods"]] {
         let said = kubectl(words).unwrap_err();
         assert!(said.contains("Usage: kubectl gpu-metrics"), "{said}");
