@@ -82,7 +82,8 @@ fn series_are_counted_while_they_are_kept() {
         (store.series_len(), store.shortest_scrape_ms())
     };
     assert_eq!(store(&scene), (0, None));
-    let every = |secs: f64| [-4.0, -3.0, -2.0, -1.0, 0.0].map(|it| (it * secs, 1.0));
+    // Some stores answer with the newest sample first.
+    let every = |secs: f64| [0.0, -1.0, -2.0, -3.0, -4.0].map(|it| (it * secs, 1.0));
     let series: [Polled<'_>; 3] = [
         (r#"{"UUID":"A","job":"a"}"#, &every(60.0)),
         (r#"{"UUID":"B","job":"b"}"#, &every(10.0)),
