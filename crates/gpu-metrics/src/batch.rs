@@ -160,6 +160,9 @@ mod tests {
         let mut batch = of("a", 2);
         batch.append(&of("b", 3));
         assert_eq!(text(&batch), "a 2, b 3");
+        assert_eq!(batch.series_len(), 2);
+        let (series, sample) = (size_of::<SeriesEnds>(), size_of::<Sample>());
+        assert_eq!(batch.bytes(), 2 + 2 * series + 5 * sample);
         batch.pop_series();
         assert_eq!(text(&batch), "a 2");
         batch.append(&of("c", 1));

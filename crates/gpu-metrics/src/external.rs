@@ -101,5 +101,6 @@ mod tests {
             Some("cluster_gpu_held_count")
         );
         assert!(all.named("cluster_gpu_held").is_none());
+        assert!(all.names().any(|name| name == "gpu_held_count"));
     }
 }
