@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use apimachinery::time::Timestamp;
 use futures_util::stream::{self, StreamExt as _};
 use gpu_metrics::inventory::Pod;
-use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::Fleet;
 
+use crate::asking::ApiClient;
 use crate::controlplane::ControlPlane;
 use crate::curl::curl;
 use crate::program::{Program, memory_kib};
@@ -75,13 +75,13 @@ impl Server {
 /// ReplicaSet of a Deployment. Returns how many GPUs they hold.
 pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
     let epoch = fleet.scenario().epoch;
-    let api = Api::connect(plane).await;
+    let api = ApiClient::of(plane.kubeconfig());
     let truth = fleet.inventory(epoch);
     let namespaces = truth.namespaces.iter().map(|it| ("namespaces", &*it.name));
     let nodes = truth.nodes.iter().map(|it| ("nodes", &*it.name));
     for (kind, name) in namespaces.chain(nodes) {
         let body = json!({"metadata": {"name": name}});
-        api.create(&format!("/api/v1/{kind}"), body).await;
+        send(&api, Method::POST, &format!("/api/v1/{kind}"), &body).await;
     }
     // Owners are in the namespace of the pod; a pod refers to them by UID.
     let mut homes: BTreeMap<&str, Vec<Option<&Pod>>> = BTreeMap::new();
@@ -94,7 +94,7 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
     let mut bodies = Vec::new();
     for (namespace, pods) in homes {
         for (group, members) in pods.chunks(REPLICAS).enumerate() {
-            let owner = api.replica_set(namespace, group).await;
+            let owner = replica_set(&api, namespace, group).await;
             for (index, member) in members.iter().enumerate() {
                 let filler = format!("filler-{group}-{index}");
                 let name = member.map_or(filler.as_str(), |pod| &*pod.name);
@@ -104,7 +104,7 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
             }
         }
     }
-    api.run_pods(bodies, epoch).await;
+    run_pods(&api, bodies, epoch).await;
     let devices = 0..fleet.devices().len();
     devices
         .filter(|device| !fleet.holders(*device, epoch).is_empty())
@@ -138,78 +138,50 @@ pub(crate) fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> V
     })
 }
 
-/// kube-apiserver.
-pub(crate) struct Api {
-    client: Client,
+/// Sends an object, which must succeed.
+pub(crate) async fn send(api: &ApiClient, method: Method, path: &str, object: &Value) -> Value {
+    let reply = api.write(method, path, object).await;
+    assert!(matches!(reply.code, 200 | 201), "{path}: {reply:?}");
+    serde_json::from_str(&reply.body).unwrap()
 }
 
-impl Api {
-    pub(crate) async fn connect(plane: &ControlPlane) -> Self {
-        let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-        Self {
-            client: Client::try_from(config.unwrap()).unwrap(),
-        }
+/// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
+async fn replica_set(api: &ApiClient, namespace: &str, number: usize) -> Value {
+    let name = format!("service-{number}");
+    let spec = json!({
+        "selector": {"matchLabels": {"app": "inference"}},
+        "template": {
+            "metadata": {"labels": {"app": "inference"}},
+            "spec": {"containers": [{"name": "main", "image": "none"}]},
+        },
+    });
+    let mut owners = Vec::new();
+    for (kind, plural) in [("Deployment", "deployments"), ("ReplicaSet", "replicasets")] {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
+        let metadata = json!({"name": name, "ownerReferences": owners});
+        let object = json!({"metadata": metadata, "spec": spec});
+        let made = send(api, Method::POST, &path, &object).await;
+        owners = vec![json!({
+            "apiVersion": "apps/v1", "kind": kind, "name": name,
+            "uid": made["metadata"]["uid"], "controller": true,
+        })];
     }
+    owners.remove(0)
+}
 
-    /// Sends an object, which must succeed.
-    pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> Value {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", kind)
-            .body(body.to_string().into_bytes())
-            .unwrap();
-        let said = self.client.request::<Value>(request).await;
-        said.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
-    }
-
-    async fn create(&self, path: &str, body: Value) -> Value {
-        self.send("POST", path, "application/json", &body).await
-    }
-
-    /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
-    async fn replica_set(&self, namespace: &str, number: usize) -> Value {
-        let name = format!("service-{number}");
-        let spec = json!({
-            "selector": {"matchLabels": {"app": "inference"}},
-            "template": {
-                "metadata": {"labels": {"app": "inference"}},
-                "spec": {"containers": [{"name": "main", "image": "none"}]},
-            },
-        });
-        let mut owners = Vec::new();
-        for (kind, plural) in [("Deployment", "deployments"), ("ReplicaSet", "replicasets")] {
-            let path = format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
-            let metadata = json!({"name": name, "ownerReferences": owners});
-            let made = self
-                .create(&path, json!({"metadata": metadata, "spec": spec}))
-                .await;
-            owners = vec![json!({
-                "apiVersion": "apps/v1", "kind": kind, "name": name,
-                "uid": made["metadata"]["uid"], "controller": true,
-            })];
-        }
-        owners.remove(0)
-    }
-
-    /// Creates pods and sets their status to running, as a kubelet does.
-    pub(crate) async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
-        let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
-        let status = json!({"status": {
-            "phase": "Running", "startTime": since.to_string(),
-            "conditions": [{"type": "Ready", "status": "True"}],
-        }});
-        let status = &status;
-        let run = |(namespace, pod): (String, Value)| async move {
-            let path = format!("/api/v1/namespaces/{namespace}/pods");
-            let made = self.create(&path, pod).await;
-            let name = made["metadata"]["name"].as_str().unwrap();
-            let path = format!("{path}/{name}/status");
-            let kind = "application/merge-patch+json";
-            self.send("PATCH", &path, kind, status).await;
-        };
-        stream::iter(pods).for_each_concurrent(AT_A_TIME, run).await;
-    }
+/// Creates pods and sets their status to running, as a kubelet does.
+pub(crate) async fn run_pods(api: &ApiClient, pods: Vec<(String, Value)>, since: Timestamp) {
+    let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
+    let status = json!({"status": {
+        "phase": "Running", "startTime": since.to_string(),
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    let status = &status;
+    let run = |(namespace, pod): (String, Value)| async move {
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let made = send(api, Method::POST, &path, &pod).await;
+        let name = made["metadata"]["name"].as_str().unwrap();
+        send(api, Method::PATCH, &format!("{path}/{name}/status"), status).await;
+    };
+    stream::iter(pods).for_each_concurrent(AT_A_TIME, run).await;
 }

@@ -19,11 +19,11 @@ use tokio::task::JoinSet;
 
 use super::autoscalers::register;
 use super::{circumstances, head, process, row};
-use crate::asking::{identity, identity_of};
+use crate::asking::{ApiClient, identity, identity_of};
 use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::Exporters;
-use crate::populated::{self, Api, Server, populate};
+use crate::populated::{Server, pod as pod_of, populate, run_pods, send};
 use crate::program::{eventually, listening, ok_if};
 use crate::prometheus::Storage;
 
@@ -182,19 +182,18 @@ impl Outcome {
 type Held = BTreeMap<(String, String, String), Vec<usize>>;
 
 /// Each second a pod is deleted, and a new one with the same label gets its devices.
-async fn replace_pods(api: Api, controls: Arc<Controls>, held: Held) {
+async fn replace_pods(api: ApiClient, controls: Arc<Controls>, held: Held) {
     for (number, ((namespace, pod, node), devices)) in held.into_iter().enumerate() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
         let at_once = json!({"gracePeriodSeconds": 0});
-        api.send("DELETE", &path, "application/json", &at_once)
-            .await;
+        send(&api, Method::DELETE, &path, &at_once).await;
         let name = format!("new-{number}");
         let since = cluster_state::clock::now();
-        let mut body = populated::pod(&name, Some(&node), true, &Value::Null);
+        let mut body = pod_of(&name, Some(&node), true, &Value::Null);
         body["metadata"]["ownerReferences"] = json!([]);
         body["metadata"]["labels"]["app.kubernetes.io/name"] = pod.into();
-        api.run_pods(vec![(namespace.clone(), body)], since).await;
+        run_pods(&api, vec![(namespace.clone(), body)], since).await;
         for device in devices {
             controls.reassign(device, &namespace, &name);
         }
@@ -341,7 +340,7 @@ pub(super) async fn run() {
     println!("{devices} GPUs are held, by {} pods", pods.len());
     let of_server = ["queries", "reviews", "CPU", "resident"];
     head(&[&["minute"], &OUTCOME[..], &of_server].concat());
-    let api = Api::connect(&plane).await;
+    let api = ApiClient::of(plane.kubeconfig());
     let replaced = tokio::spawn(replace_pods(api, Arc::clone(&exporters.controls), held));
     for number in 1..=minutes() {
         minute(&number.to_string(), &server, &questions).await;

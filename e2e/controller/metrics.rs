@@ -3,18 +3,16 @@
 //! before.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use aggregated_apiserver::certificates::authority::CertificateAuthority;
+use aggregated_apiserver::testing::http_server;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -135,26 +133,17 @@ where
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![chain], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, respond) = (acceptor.clone(), respond.clone());
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else {
-                    return;
-                };
-                let service = service_fn(move |request| {
-                    let responded = respond(request);
-                    async move { Ok::<_, Infallible>(responded.await) }
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                // An error here means that the client disconnected.
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            });
+    let tls = TlsAcceptor::from(Arc::new(config));
+    // It serves until the test ends.
+    drop(http_server::serve(listener, Some(tls), move |request| {
+        let responded = respond(request);
+        async move {
+            let boxed = |body: Full<Bytes>| body.map_err(|never| match never {}).boxed_unsync();
+            responded.await.map(boxed)
         }
-    });
+    }));
     (port, authority)
 }
 

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::asking::ApiClient;
 use crate::chart::root;
 use crate::controlplane::{ControlPlane, Extent};
+use crate::populated::send;
 use crate::program::{in_time, ok_if};
 use metrics::Metrics;
 use situations::Situation;
@@ -39,35 +40,12 @@ const APISERVICES: [&str; 3] = [
 /// What the tests of `hpa` expect.
 const RECORDED: &str = include_str!("../../crates/hpa/tests/recorded.json");
 
-/// A kind whose scale has the selector in its status.
-fn definition() -> Value {
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "targets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Target", "plural": "targets", "singular": "target"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "properties": {"spec": any, "status": any},
-                }},
-                "subresources": {"status": {}, "scale": {
-                    "specReplicasPath": ".spec.replicas",
-                    "statusReplicasPath": ".status.replicas",
-                    "labelSelectorPath": ".status.selector",
-                }},
-            }],
-        },
-    })
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
 async fn the_controller_writes_what_is_recorded() {
     let plane = ControlPlane::start(Extent::Api);
-    plane.apply(&definition());
+    let target = root().join("e2e/controller/target.yaml");
+    plane.kubectl(&["apply", "-f", target.to_str().unwrap()]);
     let api = ApiClient::of(plane.kubeconfig());
     let situations: Vec<_> = situations::all().into_iter().map(Arc::new).collect();
     let metrics = Metrics::new(api.clone(), &situations);
@@ -143,24 +121,14 @@ fn situations_of(text: &str) -> Vec<Value> {
 /// Creates the objects of a situation.
 async fn make(api: &ApiClient, situation: &Situation) {
     let id = &situation.id;
-    let post = async |path: String, object: &Value| {
-        let reply = api.write(Method::POST, &path, object).await;
-        assert!(
-            matches!(reply.code, 200 | 201),
-            "{path} {object}: {reply:?}"
-        );
-    };
-    let put = async |path: String, change: &Value| {
-        let reply = api.write(Method::PATCH, &path, change).await;
-        assert_eq!(reply.code, 200, "{path} {change}: {reply:?}");
-    };
     let namespace = json!({"metadata": {"name": id}});
-    post("/api/v1/namespaces".to_owned(), &namespace).await;
+    send(api, Method::POST, "/api/v1/namespaces", &namespace).await;
     let pods = format!("/api/v1/namespaces/{id}/pods");
     for pod in situation.pods() {
-        post(pods.clone(), &pod).await;
+        send(api, Method::POST, &pods, &pod).await;
         let path = format!("{pods}/{}", pod["metadata"]["name"].as_str().unwrap());
-        put(format!("{path}/status"), &json!({"status": pod["status"]})).await;
+        let status = json!({"status": pod["status"]});
+        send(api, Method::PATCH, &format!("{path}/status"), &status).await;
         if !pod["metadata"]["finalizers"].is_null() {
             api.send(Method::DELETE, &path).await;
         }
@@ -172,64 +140,55 @@ async fn make(api: &ApiClient, situation: &Situation) {
         &["target"]
     };
     for name in names {
-        make_target(situation, name, &post, &put).await;
+        make_target(api, situation, name).await;
         let hpas = format!("/apis/autoscaling/v2/namespaces/{id}/horizontalpodautoscalers");
         let mut spec = situation.spec.clone();
         if *name == "other" {
             spec["scaleTargetRef"]["name"] = json!(name);
         }
-        post(
-            hpas.clone(),
-            &json!({"metadata": {"name": name}, "spec": spec}),
-        )
-        .await;
+        let hpa = json!({"metadata": {"name": name}, "spec": spec});
+        send(api, Method::POST, &hpas, &hpa).await;
         if let Some(conditions) = situation.written["conditions"].as_array() {
             let status =
                 json!({"conditions": conditions, "currentMetrics": null, "desiredReplicas": 0});
-            put(format!("{hpas}/{name}/status"), &json!({"status": status})).await;
+            let status = json!({"status": status});
+            send(
+                api,
+                Method::PATCH,
+                &format!("{hpas}/{name}/status"),
+                &status,
+            )
+            .await;
         }
     }
 }
 
-async fn make_target(
-    situation: &Situation,
-    name: &str,
-    post: &impl AsyncFn(String, &Value),
-    put: &impl AsyncFn(String, &Value),
-) {
+async fn make_target(api: &ApiClient, situation: &Situation, name: &str) {
     let (id, replicas) = (&situation.id, situation.replicas);
-    let deployments = format!("/apis/apps/v1/namespaces/{id}/deployments");
-    let targets = format!("/apis/example.com/v1/namespaces/{id}/targets");
-    let selector = situation.written["selector"]
-        .as_str()
-        .unwrap_or("app=target");
     let mut status = json!({"replicas": situation.status_replicas});
-    if situation.is_of_deployment() {
+    let mut spec = json!({"replicas": replicas});
+    let (version, kind, plural) = if situation.is_of_deployment() {
         let labels = json!({"app": "target"});
         let containers = json!([{"name": "main", "image": "none"}]);
-        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
-        let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
-        post(
-            deployments.clone(),
-            &json!({"metadata": {"name": name}, "spec": spec}),
-        )
-        .await;
-        put(
-            format!("{deployments}/{name}/status"),
-            &json!({"status": status}),
-        )
-        .await;
-        return;
-    }
-    status["selector"] = json!(selector);
-    let target = json!({
-        "apiVersion": "example.com/v1", "kind": "Target",
-        "metadata": {"name": name}, "spec": {"replicas": replicas},
-    });
-    post(targets.clone(), &target).await;
-    put(
-        format!("{targets}/{name}/status"),
-        &json!({"status": status}),
+        spec["selector"] = json!({"matchLabels": labels});
+        spec["template"] =
+            json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+        ("apps/v1", "Deployment", "deployments")
+    } else {
+        let selector = situation.written["selector"].as_str();
+        status["selector"] = json!(selector.unwrap_or("app=target"));
+        ("example.com/v1", "Target", "targets")
+    };
+    let path = format!("/apis/{version}/namespaces/{id}/{plural}");
+    let metadata = json!({"name": name});
+    let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+    send(api, Method::POST, &path, &object).await;
+    let status = json!({"status": status});
+    send(
+        api,
+        Method::PATCH,
+        &format!("{path}/{name}/status"),
+        &status,
     )
     .await;
 }
