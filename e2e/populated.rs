@@ -99,8 +99,8 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
                 let filler = format!("filler-{group}-{index}");
                 let name = member.map_or(filler.as_str(), |pod| &*pod.name);
                 let node = member.and_then(|pod| pod.node.as_deref());
-                let gpu = member.is_some_and(Pod::requests_gpu);
-                bodies.push((namespace.to_owned(), pod(name, node, gpu, &owner)));
+                let gpus = member.map_or(0, |pod| pod.gpus);
+                bodies.push((namespace.to_owned(), pod(name, node, gpus, &owner)));
             }
         }
     }
@@ -111,11 +111,11 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
         .count()
 }
 
-/// A pod of this owner.
-pub(crate) fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
-    let resources = match gpu {
-        true => json!({"limits": {"nvidia.com/gpu": "1"}}),
-        false => json!({}),
+/// A pod of this owner, which requests so many GPUs.
+pub(crate) fn pod(name: &str, node: Option<&str>, gpus: u32, owner: &Value) -> Value {
+    let resources = match gpus {
+        0 => json!({}),
+        _ => json!({"limits": {"nvidia.com/gpu": gpus.to_string()}}),
     };
     json!({
         "metadata": {

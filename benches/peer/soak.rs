@@ -189,8 +189,9 @@ async fn replace_pods(api: ApiClient, controls: Arc<Controls>, held: Held) {
         let at_once = json!({"gracePeriodSeconds": 0});
         send(&api, Method::DELETE, &path, &at_once).await;
         let name = format!("new-{number}");
+        let gpus = u32::try_from(devices.len()).unwrap();
         let since = cluster_state::clock::now();
-        let mut body = pod_of(&name, Some(&node), true, &Value::Null);
+        let mut body = pod_of(&name, Some(&node), gpus, &Value::Null);
         body["metadata"]["ownerReferences"] = json!([]);
         body["metadata"]["labels"]["app.kubernetes.io/name"] = pod.into();
         run_pods(&api, vec![(namespace.clone(), body)], since).await;
