@@ -10,7 +10,9 @@ use super::notation;
 use super::polled;
 use super::scene::policy;
 use apimachinery::time::Timestamp;
+use gpu_metrics::dcgm::schemes::model;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Question};
+use gpu_metrics::layout::Member;
 use gpu_metrics::policy::DeviceValue;
 use serde_json::{Value, json};
 
@@ -54,6 +56,12 @@ fn device(answers: &Answers, uuid: &str) -> Value {
     let mut devices = (0..).zip(&snapshot.layout.devices);
     let (id, _) = devices.find(|(_, of)| &*of.device.uuid == uuid).unwrap();
     let times = snapshot.times(id).unwrap();
+    let member = Member {
+        device: id,
+        claim: None,
+    };
+    let lines = snapshot.present_lines(member);
+    let models: Vec<&str> = lines.filter_map(|it| model(&it.labels)).collect();
     let read_at = snapshot.read_at(id, DeviceValue::MemoryUtilization);
     json!({
         "newest": times.newest.date(),
@@ -63,6 +71,7 @@ fn device(answers: &Answers, uuid: &str) -> Value {
         "silent": times.is_silent,
         "read": read_at.map(Timestamp::date),
         "held": snapshot.is_held(id),
+        "models": models,
     })
 }
 
