@@ -322,7 +322,7 @@ mod tests {
         Reading { value, at }
     }
 
-    const ROW: RowId = RowId(3);
+    const ROW: RowId = RowId(700);
 
     /// Columns with these samples of a row: seconds and values.
     fn columns(samples: &[(i64, f64)]) -> Columns {
@@ -386,7 +386,7 @@ mod tests {
     fn the_last_reading_outlives_its_column() {
         let samples = [(10, 1.0), (25, 2.0), (70, f64::NAN)];
         let mut columns = columns(&samples);
-        let other = RowId(4);
+        let other = RowId(3);
         columns.put(other, reading(10, 7.0), STEP);
         let last = |columns: &Columns, row, instant| {
             let found = columns.last_reading(row, instant, STEP);
