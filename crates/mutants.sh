@@ -17,7 +17,7 @@ mutate() {
 
   local missed explained unexplained count viable
   missed=$(sed -E 's/:[0-9]+:[0-9]+:/:/' "$out/missed.txt" | sort)
-  explained=$(sed '/^#/d; s/ | .*//' crates/mutants.txt | sort)
+  explained=$(sed -E '/^#/d; s/ \| [^|]*$//' crates/mutants.txt | sort)
   unexplained=$(comm -23 <(echo "$missed") <(echo "$explained"))
   count=$(wc -l <"$out/missed.txt")
   viable=$(cat "$out"/{missed,caught,timeout}.txt | wc -l)
