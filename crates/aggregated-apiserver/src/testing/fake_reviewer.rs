@@ -44,7 +44,7 @@ pub struct FakeReviewer {
 
 impl FakeReviewer {
     pub fn new() -> Self {
-        let rule: Rule = Box::new(|who, _| match who.user.as_str() {
+        let rule: Rule = Box::new(|identity, _| match identity.user.as_str() {
             "system:anonymous" => AccessVerdict::Refused(String::new()),
             _ => AccessVerdict::Allowed(()),
         });
@@ -145,12 +145,12 @@ impl Reviewer for FakeReviewer {
 
     fn access<'a>(
         &'a self,
-        who: &'a Identity,
+        identity: &'a Identity,
         what: &'a Access,
     ) -> BoxFuture<'a, Result<AccessVerdict, String>> {
-        Box::pin(self.review(&who.user, |state| {
-            state.asked.push((who.clone(), what.clone()));
-            (state.rule)(who, what)
+        Box::pin(self.review(&identity.user, |state| {
+            state.asked.push((identity.clone(), what.clone()));
+            (state.rule)(identity, what)
         }))
     }
 }

@@ -26,7 +26,7 @@ use apimachinery::time::Timestamp;
 const LONGEST: usize = 6000;
 
 struct Request<'a> {
-    /// Who sends what.
+    /// The sender, the method and the path.
     line: &'a str,
     headers: Vec<(&'a str, Vec<u8>)>,
     /// The lines of the file.
@@ -134,7 +134,7 @@ impl Player<'_> {
         scene.reviewer.mood(Mood::Healthy);
         scene
             .reviewer
-            .rule(|who, _| match *who == Identity::anonymous() {
+            .rule(|sender, _| match *sender == Identity::anonymous() {
                 true => AccessVerdict::Refused(String::new()),
                 false => AccessVerdict::Allowed(()),
             });

@@ -13,8 +13,8 @@ async fn s064_a_user_may_have_500_groups() {
     let client = scene.server.http2_as(Some(&scene.proxy()));
     headers[0].1 = "eve";
     assert_eq!(scene.over(&client, VALUES, &headers).await.status(), 200);
-    let who = scene.reviewed();
-    assert_eq!((who.user.as_str(), who.groups), ("eve", wanted));
+    let sender = scene.reviewed();
+    assert_eq!((sender.user.as_str(), sender.groups), ("eve", wanted));
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn s076_each_request_of_a_connection_has_its_own_user() {
     let served = scene.served.lock().unwrap().clone();
     assert!(served.iter().all(|one| one.address == served[0].address));
     let asked = scene.reviewer.asked().into_iter();
-    let users: Vec<String> = asked.map(|(who, _)| who.user).collect();
+    let users: Vec<String> = asked.map(|(sender, _)| sender.user).collect();
     assert_eq!(users, ["bob", "eve"]);
 }
 
@@ -63,7 +63,7 @@ async fn s077_an_anonymous_request_closes_a_direct_connection_and_not_the_proxys
             // The connection may close during a request, which is then not served.
             let answer = request.send().await;
             let served = scene.served();
-            assert_eq!(*served.who, Identity::anonymous());
+            assert_eq!(*served.identity, Identity::anonymous());
             if answer.is_ok_and(|answer| answer.status() == 200) {
                 addresses.push(served.address);
             }

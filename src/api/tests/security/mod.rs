@@ -61,7 +61,7 @@ const MASTER: [(&str, &str); 2] = [
 /// A request that reached the handler.
 #[derive(Clone, Debug)]
 struct Served {
-    who: Arc<Identity>,
+    identity: Arc<Identity>,
     headers: HeaderMap,
     address: SocketAddr,
 }
@@ -106,7 +106,7 @@ fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
 async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -> Response {
     let context = request.extensions().get::<Arc<RequestContext>>().unwrap();
     served.lock().unwrap().push(Served {
-        who: context.user.get().unwrap().identity.clone(),
+        identity: context.user.get().unwrap().identity.clone(),
         headers: request.headers().clone(),
         address: request.extensions().get::<Peer>().unwrap().address,
     });

@@ -45,7 +45,10 @@ async fn s074_an_invalid_key_delays_its_own_part_only() {
     let bob = [("X-Remote-User", "bob"), ("X-Remote-Group", "g")];
     let answer = scene.ask(Some(&proxy_of(&next)), VALUES, &bob).await;
     assert_eq!(answer.status, 200);
-    assert_eq!(scene.served().who.groups, ["g", "system:authenticated"]);
+    assert_eq!(
+        scene.served().identity.groups,
+        ["g", "system:authenticated"]
+    );
     refused(&scene.proxied(VALUES, &bob).await, 401);
     let problems = scene.trust.load(&BTreeMap::new());
     assert_eq!(problems.len(), 2);

@@ -35,14 +35,14 @@ fn target(text: &str) -> String {
 
 impl Scene {
     /// The certificate of a client.
-    fn certificate(&self, who: &str) -> Option<Issued> {
+    fn certificate(&self, sender: &str) -> Option<Issued> {
         let now = SystemTime::now();
         let hours = |from: u64, to: u64| Validity {
             not_before: now - Duration::from_secs(7200) + Duration::from_secs(3600 * from),
             not_after: now - Duration::from_secs(7200) + Duration::from_secs(3600 * to),
         };
         let name = "front-proxy-client";
-        let issued = match who {
+        let issued = match sender {
             "direct" => return None,
             "bob" | "proxy" => Ok(self.proxy()),
             "self-signed" => Ok(self_signed(name)),
@@ -50,7 +50,7 @@ impl Scene {
             "early" => self.proxies.client(name, None, hours(3, 4)),
             "server" => self.proxies.serving(&[name], validity()),
             _ => {
-                let mut parts = who.split('/');
+                let mut parts = sender.split('/');
                 let authority = match parts.next().unwrap() {
                     "clients" => &self.clients,
                     "proxies" => &self.proxies,
@@ -66,14 +66,14 @@ impl Scene {
 
     /// A request as a line of a file describes it, with these headers.
     pub(super) fn sent<'a>(&self, line: &str, headers: Vec<(&'a str, Vec<u8>)>) -> Sent<'a> {
-        let [who, method, path] = [0, 1, 2].map(|at| line.splitn(3, ' ').nth(at).unwrap());
+        let [sender, method, path] = [0, 1, 2].map(|at| line.splitn(3, ' ').nth(at).unwrap());
         let mut sent = Sent {
-            shown: self.certificate(who),
+            shown: self.certificate(sender),
             method: method.to_owned(),
             path: target(path),
             headers,
         };
-        if who == "bob" {
+        if sender == "bob" {
             sent.headers.push(("X-Remote-User", b"bob".to_vec()));
         }
         sent
@@ -126,9 +126,9 @@ impl Scene {
     pub(super) fn rights(&self, resource: &str, namespace: &str) {
         let (of, place) = (resource.to_owned(), namespace.replace('-', ""));
         let is_it = |wanted: &str, it: &str| wanted == "*" || wanted == it;
-        self.reviewer.rule(move |who, what| {
+        self.reviewer.rule(move |sender, what| {
             let is_allowed = match what {
-                Access::NonResource { .. } => of == "paths" && who.is_in("system:authenticated"),
+                Access::NonResource { .. } => of == "paths" && sender.is_in("system:authenticated"),
                 Access::Resource {
                     resource,
                     namespace,
@@ -163,8 +163,8 @@ impl Scene {
         for token in &self.reviewer.tokens_asked()[tokens..] {
             steps.push(format!("token {token}"));
         }
-        for (who, what) in &self.reviewer.asked()[accesses..] {
-            steps.push(format!("may {} {}?", identity(who), access(what, path)));
+        for (sender, what) in &self.reviewer.asked()[accesses..] {
+            steps.push(format!("may {} {}?", identity(sender), access(what, path)));
         }
         if self.times_served() > served {
             let served = self.served();
@@ -172,7 +172,7 @@ impl Scene {
             let whose = if is_reviewed {
                 String::new()
             } else {
-                format!(" of {}", identity(&served.who))
+                format!(" of {}", identity(&served.identity))
             };
             let names = served.headers.keys().map(http::HeaderName::as_str);
             let usual = ["host", "connection", "accept", "audit-id"];
@@ -191,15 +191,15 @@ impl Scene {
 }
 
 /// The user `bob` behind the front proxy, or all that is known of another user.
-fn identity(who: &Identity) -> String {
-    let mut text = who.user.clone();
-    if who.groups != ["system:authenticated"] {
-        write!(text, " in {}", who.groups.join(", ")).unwrap();
+fn identity(sender: &Identity) -> String {
+    let mut text = sender.user.clone();
+    if sender.groups != ["system:authenticated"] {
+        write!(text, " in {}", sender.groups.join(", ")).unwrap();
     }
-    if let Some(uid) = &who.uid {
+    if let Some(uid) = &sender.uid {
         write!(text, " with UID {uid}").unwrap();
     }
-    for (key, values) in &who.extra {
+    for (key, values) in &sender.extra {
         write!(text, " with {key}={}", values.join(",")).unwrap();
     }
     text
