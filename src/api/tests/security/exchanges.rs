@@ -5,8 +5,8 @@
 //! get. `bob GET PATH` is sent by the front proxy for the user `bob`, `proxy` by the front proxy
 //! with the headers that follow, `direct` by a client without a certificate, `AUTHORITY/NAME` or
 //! `AUTHORITY/NAME/ORGANIZATION` by one with such a certificate. A line `given` changes the
-//! cluster until the next heading; in rights, `*` is any and `-` no namespace. `\xNN` in a header is a byte. With `UPDATE_GOLDEN` set, the
-//! answers are written instead of compared.
+//! cluster until the next heading; in rights, `*` is any and `-` no namespace. `\xNN` in a header
+//! is a byte. With `UPDATE_GOLDEN` set, the answers are written instead of compared.
 
 mod steps;
 
